@@ -66,12 +66,10 @@ ARMS: dict[str, list[str]] = {
     "ppo4": ["algo=ppo", FOUR],
     "opd_all": ["algo=opd", f"teacher={TEACHER}", "rollout.samples=1", "rollout.prompts=64"],
     "grpo4_512": ["algo=grpo", FOUR, "data.limit=512"],
-    "dapo_512": ["algo=dapo", "data.limit=512"],
     "rest_grpo4_512": ["algo=grpo", FOUR, "data.limit=512", "data.rest=true"],
-    "rest_dapo_512": ["algo=dapo", "data.limit=512", "data.rest=true"],
 }
 """By name; any other arm is the preset of its name as it is."""
-OF_512 = ("grpo4_512", "dapo_512", "rest_grpo4_512", "rest_dapo_512")
+OF_512 = ("grpo4_512", "rest_grpo4_512")
 STEPS = dict.fromkeys(OF_512, 160) | dict.fromkeys(("dapo", "grpo4", "trl"), 90)
 STEPS |= dict.fromkeys(("dapo_all", "grpo4_all", "trl_all", "opd_all"), 60)
 STEPS |= dict.fromkeys(("plain4", "token4", "dr_grpo4", "ppo4"), 45)
@@ -122,7 +120,7 @@ CLAIMS = {
     ),
     "rows": Claim(
         "Bounds on probabilities and maximum likelihood, beside DAPO",
-        ("dapo", "dppo", "maxrl"),
+        ("grpo4", "dapo", "dppo", "maxrl"),
         "clip_fraction",
     ),
     "gap": Claim(

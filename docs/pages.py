@@ -23,27 +23,25 @@ KINDS = re.compile(r" With ([\w, ]+) only\.$")
 HEAD = """\
 # Settings and commands
 
-`make settings` makes this page from the program. `rlvr train --settings [SECTION]` prints the same
-texts, and `rlvr COMMAND --help` has examples.
+Made by `make settings`. `rlvr train --settings` prints the same texts; `rlvr COMMAND --help` has
+examples.
 """
 COMMANDS = """
 ## Commands
 
-Options that are no [settings](#settings) stand under the first command that has them, and defaults
-that differ from the setting's under their command.
+Options that are no [settings](#settings) stand under the first command that has them.
 """
 SETTINGS = """
 ## Settings
 
-A setting is given by `--set NAME=VALUE`, in a YAML file for `--config`, or by its flag. The default
-follows the name, unless it is none. Defaults under `algorithm` are those of `dapo`; `rlvr train
---list` prints the other presets. Where a setting has kinds, `--set algorithm.kl=k3` chooses one,
-which has settings of its own.
+A setting is given by `--set NAME=VALUE`, in a YAML file for `--config`, or by its flag. Its default
+follows the name, unless it is none; those of `algorithm` are of `dapo`. A kind, such as
+`algorithm.kl=k3`, has settings of its own.
 """
 FIGURES = """
 ## Figures of a step
 
-`metrics.jsonl` has these figures, a line per step; the table on the screen shows those that fit.
+`metrics.jsonl` has a line per step.
 
 """
 
@@ -63,7 +61,7 @@ def _output(*args: str) -> str:
 
 
 def _commands(rows: list[dict]) -> str:
-    """Return a part for each command: its help, its own options, its own defaults of settings."""
+    """Return a part for each command: its help and its own options."""
     lines: list[str] = []
     told: set[tuple[str, str]] = set()
     group: Any = get_command(app)
@@ -71,24 +69,16 @@ def _commands(rows: list[dict]) -> str:
         help_lines = [line for line in cleandoc(command.help).splitlines() if line.strip("\b")]
         texts = [line for line in help_lines if not line.startswith(" ") and "[bold]" not in line]
         lines += ["", f"### rlvr {name}", "", *texts, ""]
-        own_defaults = []
         for option in command.params:
             flags = [flag for flag in option.opts if flag.startswith("-")]
             shown = " or ".join(f"`{flag}`" for flag in flags) or f"`{option.name.upper()}`"
-            meaning, _, note = option.help.replace("\\[", "[").partition(" [dim]")
-            default = re.search(r"\[default: (.*?)\]", note)
-            if same := [row["default"] for row in rows if row["meaning"].startswith(meaning)]:
-                if default and default.group(1) not in same:
-                    value, _, special = default.group(1).partition("; ")
-                    own_defaults.append(f"{shown} {value}" + (f" ({special})" if special else ""))
-            elif (shown, meaning) not in told:
+            meaning = option.help.replace("\\[", "[").partition(" [dim]")[0]
+            is_setting = any(row["meaning"].startswith(meaning) for row in rows)
+            if not is_setting and (shown, meaning) not in told:
                 told.add((shown, meaning))
                 lines.append(f"- {shown}: {meaning}")
-        if lines[-1]:
-            lines.append("")
-        if own_defaults:
-            lines += [f"Defaults: {'; '.join(own_defaults)}.", ""]
-        lines.pop()
+        if not lines[-1]:
+            lines.pop()
     return "\n".join(lines) + "\n"
 
 

@@ -56,7 +56,7 @@ class Algorithm(Section):
     )
     """How the loss of a batch is averaged over its tokens and responses."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
-    """The share of the batch's tokens with an advantage, by highest entropy; none means all."""
+    """Share of the batch's tokens with an advantage, by highest entropy; none means all."""
     importance_correction: Annotated[
         AutoCorrection | TruncatedWeights | MaskedWeights | SequenceMask | GeometricMask | None,
         ByKind,
@@ -64,29 +64,28 @@ class Algorithm(Section):
     """Importance weights w = trainer / engine of a sampled token's probabilities; auto means
     geometric_mask where the two do not both compute in float32, and none where they do."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
-    """Whose log-probabilities of the sampled tokens stand for the policy that sampled. The
-    trainer's may cost a pass before the first update; auto means the engine's instead of that pass
-    if no correction needs both and the step before measured a gap no larger than rounding."""
+    """Source of the sampled tokens' log-probabilities: a pass of the trainer before the first
+    update, or the engine; auto means the engine if no correction needs both and the step before
+    measured a gap no larger than rounding."""
     kl: KL | None = setting(None, flag="--kl", metavar="COEF")
-    """A penalty on the divergence from a reference policy, by the name of its estimator; k3_k2 has
-    the value of k3 and the gradient of k2. A number is its coefficient: 0 is none, and where there
-    is no penalty so far it is k3 in the loss."""
+    """Penalty on the divergence from a reference policy, by its estimator; k3_k2 has the value of
+    k3 and the gradient of k2. A number is the coefficient: 0 is none, and a new penalty is k3 in
+    the loss."""
     epochs: int = Field(1, ge=1)
-    """The number of passes over a step's batch."""
+    """Number of passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)
-    """The number of optimizer steps per epoch, each on an equal share of the responses; with fewer
+    """Number of optimizer steps per epoch, each on an equal share of the responses; with fewer
     responses, one per response."""
     target_kl: float | None = Field(None, gt=0)
-    """The approx_kl after an epoch beyond which no further epoch follows, in nats per token."""
+    """Largest approx_kl after an epoch, in nats per token; above it no further epoch follows."""
     entropy_coef: float = Field(0.0, ge=0)
-    """The coefficient of the entropy bonus."""
+    """Coefficient of the entropy bonus."""
     positive_nll: float = Field(0.0, ge=0)
-    """The coefficient of the mean of -log pi over the tokens of right responses, beside the
-    loss."""
+    """Coefficient of the mean of -log pi over the tokens of right responses, beside the loss."""
     filter: Mixed | None = None
-    """The filter of dynamic sampling; none means that all groups train, sampled once."""
+    """Filter of dynamic sampling; none means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
-    """The treatment of responses that reach the longest length."""
+    """Treatment of responses that reach the longest length."""
 
     @property
     def critic(self) -> Critic | None:

@@ -18,13 +18,13 @@ class Critic(Choice):
 
     kind: Literal["own", "shared"] = "own"
     coef: float = Field(0.5, gt=0)
-    """The weight of the value loss."""
+    """Weight of the value loss."""
     clip: float | None = Field(None, gt=0)
-    """The largest move of a value from the one before the update; none means unbounded."""
+    """Largest move of a value from the one before the update; none means unbounded."""
     warmup: int = Field(0, ge=0)
-    """The number of first steps in which only the critic learns."""
+    """Number of first steps in which only the critic learns."""
     cut_off_value: Literal["zero", "bootstrap"] = "zero"
-    """The value after a response that was cut off (after a true end it is 0)."""
+    """Value after a response that was cut off (after a true end it is 0)."""
 
 
 class Advantage(Choice):
@@ -41,9 +41,9 @@ class Advantage(Choice):
 class Gae(Advantage):
     kind: Literal["gae"] = "gae"
     gamma: Gamma = 1.0
-    """The discount of a token."""
+    """Discount of a token."""
     lam: float = Field(0.95, ge=0, le=1)
-    """The lambda of generalized advantage estimation."""
+    """Lambda of generalized advantage estimation."""
     critic: Critic = Critic()
 
 
@@ -51,10 +51,10 @@ class GroupNormalized(Advantage):
     needs_group: ClassVar[bool] = True
     kind: Literal["group_normalized"] = "group_normalized"
     deviation: Literal["sample", "population", "batch"] = "sample"
-    """The divisor: the n-1 or the n standard deviation of the group, or the batch's n-1 one."""
+    """Divisor: the n-1 or the n standard deviation of the group, or the batch's n-1 one."""
     normalization: Literal["sum", "each"] = "sum"
-    """What is normalized: the weighted sum of the rewards; or each of them, before they are weighed
-    and added up, and the sum is whitened over the batch's responses."""
+    """What is normalized: the weighted sum of the rewards, or each reward, whose weighted sum is
+    then whitened over the batch."""
 
 
 class GroupBaseline(Advantage):
@@ -67,7 +67,7 @@ class Return(Advantage):
 
     kind: Literal["return", "batch_baseline"]
     gamma: Gamma = 1.0
-    """The discount of a token."""
+    """Discount of a token."""
 
 
 class Likelihood(Advantage):
@@ -100,9 +100,9 @@ class Unclipped(Surrogate):
 
 class _Clipping(Surrogate):
     low: float = Field(0.2, ge=0, le=1)
-    """The lower clip: the ratio is clipped at 1 - low."""
+    """Lower clip: the ratio is clipped at 1 - low."""
     high: float = Field(0.2, ge=0)
-    """The upper clip: the ratio is clipped at 1 + high."""
+    """Upper clip: the ratio is clipped at 1 + high."""
 
 
 class Clip(_Clipping):
@@ -112,15 +112,15 @@ class Clip(_Clipping):
 class DualClip(_Clipping):
     kind: Literal["dual_clip"] = "dual_clip"
     dual: float = Field(3.0, gt=1)
-    """The third clip: for A < 0 the surrogate is at least this times A."""
+    """Third clip: for A < 0 the surrogate is at least this times A."""
 
 
 class Dppo(Surrogate):
     kind: Literal["dppo"] = "dppo"
     low: float = Field(0.2, ge=0, le=1)
-    """The largest fall of a token's probability, beyond which A < 0 has no gradient."""
+    """Largest fall of a token's probability, beyond which A < 0 has no gradient."""
     high: float = Field(0.2, ge=0, le=1)
-    """The largest rise of a token's probability, beyond which A > 0 has no gradient."""
+    """Largest rise of a token's probability, beyond which A > 0 has no gradient."""
 
 
 class SequenceClip(_Clipping):
@@ -139,31 +139,31 @@ class Cispo(_Clipping):
 class Sapo(Surrogate):
     kind: Literal["sapo"] = "sapo"
     tau_pos: float = Field(1.0, gt=0)
-    """The temperature of the gate where A > 0: the higher, the faster it closes."""
+    """Temperature of the gate where A > 0: the higher, the faster it closes."""
     tau_neg: float = Field(1.05, gt=0)
-    """The temperature of the gate elsewhere."""
+    """Temperature of the gate elsewhere."""
 
 
 class Vespo(Surrogate):
     is_of_response: ClassVar[bool] = True
     kind: Literal["vespo"] = "vespo"
     k_pos: float = Field(2.0, ge=0)
-    """The power of the weight where A >= 0."""
+    """Power of the weight where A >= 0."""
     lam_pos: float = Field(3.0, gt=0)
-    """The rate at which the weight decays where A >= 0."""
+    """Rate at which the weight decays where A >= 0."""
     k_neg: float = Field(3.0, ge=0)
-    """The power of the weight where A < 0."""
+    """Power of the weight where A < 0."""
     lam_neg: float = Field(2.0, gt=0)
-    """The rate at which the weight decays where A < 0."""
+    """Rate at which the weight decays where A < 0."""
 
 
 class Gmpo(Surrogate):
     is_of_response: ClassVar[bool] = True
     kind: Literal["gmpo"] = "gmpo"
     low: float = Field(0.4, ge=0)
-    """The lower clip of a token's ratio, exp(-low)."""
+    """Lower clip of a token's ratio, exp(-low)."""
     high: float = Field(0.4, ge=0)
-    """The upper clip of a token's ratio, exp(high)."""
+    """Upper clip of a token's ratio, exp(high)."""
 
 
 class Correction(Choice):
@@ -184,7 +184,7 @@ class TruncatedWeights(Correction):
 
     kind: Literal["truncate", "sequence_truncate"] = "truncate"
     cap: float = Field(2.0, gt=1)
-    """The largest weight."""
+    """Largest weight."""
 
 
 class MaskedWeights(Correction):
@@ -192,9 +192,9 @@ class MaskedWeights(Correction):
 
     kind: Literal["mask"] = "mask"
     low: float = Field(0.5, ge=0, le=1)
-    """The smallest weight that is kept."""
+    """Smallest weight that is kept."""
     high: float = Field(5.0, ge=1)
-    """The largest weight that is kept."""
+    """Largest weight that is kept."""
 
 
 class SequenceMask(Correction):
@@ -204,9 +204,9 @@ class SequenceMask(Correction):
     rejects: ClassVar[bool] = True
     kind: Literal["sequence_mask"] = "sequence_mask"
     low: float = Field(0.0, ge=0, le=1)
-    """The smallest product of a response that is kept."""
+    """Smallest product of a response that is kept."""
     high: float = Field(3.0, ge=1)
-    """The largest product of a response that is kept."""
+    """Largest product of a response that is kept."""
 
 
 class GeometricMask(Correction):
@@ -216,11 +216,11 @@ class GeometricMask(Correction):
     rejects: ClassVar[bool] = True
     kind: Literal["geometric_mask"] = "geometric_mask"
     low: float = Field(0.99, ge=0, le=1)
-    """The smallest geometric mean of a response that is kept."""
+    """Smallest geometric mean of a response that is kept."""
     high: float = Field(1.01, ge=1)
-    """The largest geometric mean of a response that is kept."""
+    """Largest geometric mean of a response that is kept."""
     weight: Annotated[TruncatedWeights | MaskedWeights | None, ByKind] = None
-    """The weights of the tokens of responses that are kept; none means 1."""
+    """Weights of the tokens of responses that are kept; none means 1."""
 
 
 class FixedReference(Choice):
@@ -237,9 +237,9 @@ class IterativeReference(Choice):
 
     kind: Literal["iterative"] = "iterative"
     every: int = Field(50, ge=1)
-    """The number of steps from one renewal to the next."""
+    """Number of steps from one renewal to the next."""
     mix: float = Field(1.0, gt=0, le=1)
-    """The share of the policy's weights in the renewed reference."""
+    """Share of the policy's weights in the renewed reference."""
     resets_optimizer: bool = False
     """Whether a renewal makes the optimizer forget its moments."""
 
@@ -249,7 +249,7 @@ class KLControl(Choice):
 
     kind: Literal["proportional", "doubling"]
     target: float = Field(gt=0)
-    """The divergence to steer to, in nats a token; Ziegler et al. count a whole response's."""
+    """Divergence to steer to, in nats a token; Ziegler et al. count a whole response's."""
 
 
 class KL(Choice):
@@ -259,13 +259,13 @@ class KL(Choice):
     number: ClassVar[str] = "coef"
     kind: Literal["k1", "k2", "k3", "k3_k2"] = "k3"
     coef: float = Field(0.04, gt=0)
-    """The coefficient of the penalty."""
+    """Coefficient of the penalty."""
     place: Literal["loss", "reward"] = "loss"
     """Where the penalty is subtracted: in the loss, or from the reward of each token."""
     reference: Annotated[FixedReference | IterativeReference, ByKind] = FixedReference()
-    """The policy that the divergence is measured from."""
+    """Policy that the divergence is measured from."""
     control: KLControl | None = None
-    """The adaptation of the coefficient; none keeps it constant."""
+    """Adaptation of the coefficient; none keeps it constant."""
 
     @property
     def controls_own(self) -> bool:
@@ -281,7 +281,7 @@ class Mixed(Choice):
     metric: str = "accuracy"
     """What differs: accuracy (some right, some wrong), reward (the sum), or one by its name."""
     max_gen_batches: int = Field(4, ge=0)
-    """The most rounds of sampling a step to fill its batch with groups that pass; 0: no limit."""
+    """Most rounds of sampling a step to fill its batch with groups that pass; 0: no limit."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
 
@@ -291,7 +291,7 @@ class SoftOverlong(Choice):
 
     kind: Literal["soft"] = "soft"
     cache: float = Field(0.2, gt=0, le=1)
-    """The share of the longest length over which the penalty falls from 0 to -1."""
+    """Share of the longest length over which the penalty falls from 0 to -1."""
 
 
 class MaskOverlong(Choice):

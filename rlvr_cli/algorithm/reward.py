@@ -40,23 +40,23 @@ class RewardConfig(Section):
     functions: tuple[str, ...] = setting(
         ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", min_length=1
     )
-    """The rewards whose weighted sum trains, SPEC[:WEIGHT] each: math, format, length, FILE.py,
+    """Rewards whose weighted sum trains, SPEC[:WEIGHT] each: math, format, length, FILE.py,
     FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
     correct: float = setting(1.0)
-    """The value of `math` for a right answer, in the required format if there is one."""
+    """Value of `math` for a right answer, in the required format if there is one."""
     wrong: float = setting(-1.0)
-    """The value of `math` for any other response."""
+    """Value of `math` for any other response."""
     format: float = setting(1.0)
-    """The value of `format` for a response in the format; any other gets 0."""
+    """Value of `format` for a response in the format; any other gets 0."""
     timeout: float = setting(10.0, on_resume="free", gt=0, le=86_400)
-    """The time limit of a function per response, in seconds; a response that exceeds it does not
+    """Time limit of a function per response, in seconds; a response that exceeds it does not
     train."""
     workers: int = setting(8, on_resume="free", ge=1, le=256)
-    """The number of processes that run reward functions."""
+    """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
-    """The memory limit of each of these processes, in MiB."""
+    """Memory limit of each of these processes, in MiB."""
     sources: dict[str, str] = setting({})
-    """The SHA-256 of each function's file; the run fills it in and a resume compares it."""
+    """SHA-256 of each function's file; the run fills it in and a resume compares it."""
 
     @property
     def terms(self) -> tuple[Reward, ...]:

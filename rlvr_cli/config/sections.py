@@ -26,38 +26,38 @@ class DataConfig(Section):
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] = setting(
         "chains", read_by=("train", "eval"), flag="DATA", on_resume="moves"
     )
-    """The problems: a name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped
-    or not), a hub id, or `-` for stdin; or a list of them, which are trained on together."""
+    """Problems: a name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or
+    not), a hub id, or `-` for stdin; or a list of them, which are trained on together."""
     fields: dict[FieldName, str] = setting(
         {}, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
     )
-    """The path of `problem`, `answer`, `id` or `response` in a row; without it the usual names are
+    """Path of `problem`, `answer`, `id` or `response` in a row; without it the usual names are
     looked for."""
     split: Literal["train", "test"] | None = None
-    """The split to read; none means `train` for training and `test` for evaluation."""
+    """Split to read; none means `train` for training and `test` for evaluation."""
     where: str | None = setting(None, read_by=("train", "eval"))
-    """A filter FIELD=VALUE,…: only problems whose field has one of the values, such as level=1,2,
-    are used. In training it also filters the held-out problems of the same source."""
+    """Filter FIELD=VALUE,…: only problems whose field has one of the values, such as level=1,2,
+    also held-out ones of the same source."""
     limit: int | None = setting(None, flag="--limit", panel=OUTPUT, ge=1)
-    """The number of problems to use, the first of each source; none means all."""
+    """Number of problems to use, the first of each source; none means all."""
     skip_bad: bool = setting(False, flag="--skip-bad", panel=OUTPUT)
     """Skip problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
         None, read_by=SAMPLING, flag="--prompt", kept=True, resets="data.answer_format"
     )
-    """The prompt template: think_answer, boxed, plain, or a text or file with {problem} in it; none
+    """Prompt template: think_answer, boxed, plain, or a text or file with {problem} in it; none
     means the problem set's own."""
     system: str | None = setting(
         None, read_by=SAMPLING, flag="--system", metavar="TEXT|FILE", kept=True
     )
-    """The system message, which replaces the chat template's default; none keeps that default."""
+    """System message, which replaces the chat template's default; none keeps that default."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, kept=True)
     """Arguments for the chat template, such as `enable_thinking: false`."""
     answer_format: Format | None = setting(None, kept=True)
-    """The form in which an answer counts; none means the problem set's, else the prompt's."""
+    """Form in which an answer counts; none means the problem set's, else the prompt's."""
     rest: bool = setting(False, read_by=("train",))
-    """Let a problem rest whose responses were all alike: for one pass over the data, and twice as
-    long each time they are alike again. A tenth of what rests is drawn all the same."""
+    """Let a problem rest whose responses were all alike: for one pass over the data, then twice as
+    long each time. A tenth of what rests is drawn all the same."""
     root: str | None = setting(None, on_resume="moves")
     """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
 
@@ -72,9 +72,9 @@ class RolloutConfig(Section):
 
     use = Use(kept=True)
     prompts: int = setting(32, flag="--prompts", ge=1)
-    """The number of problems in a step."""
+    """Number of problems in a step."""
     samples: int = setting(8, flag="--samples", panel="Sampling", ge=1)
-    """The number of responses per problem, which is the group size."""
+    """Number of responses per problem, which is the group size."""
     max_tokens: int = setting(
         1024,
         read_by=SAMPLING,
@@ -82,23 +82,22 @@ class RolloutConfig(Section):
         default_in={"eval": f"all that the context leaves, up to {LONGEST_RESPONSE}; a run's own"},
         ge=1,
     )
-    """The length limit of a response, in tokens."""
+    """Length limit of a response, in tokens."""
     temperature: float = setting(1.0, flag="--temperature", panel="Sampling", gt=0, le=100)
-    """The sampling temperature, above 0."""
+    """Sampling temperature, above 0."""
     top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)
-    """The nucleus: the share of the probability that is sampled from. Training needs 1."""
+    """Nucleus: the share of the probability that is sampled from. Training needs 1."""
     kv_budget_mb: int = setting(1024, read_by=SAMPLING, kept=False, ge=1)
-    """The memory for keys and values of a batch, in MiB. vLLM on a GPU uses `gpu_share` instead."""
+    """Memory for keys and values of a batch, in MiB. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, kept=False, gt=0, lt=1)
-    """The share of a GPU's memory that vLLM takes for weights, keys and values while it samples. In
-    training it becomes smaller where what is trained leaves less; in evaluation it is 0.9 unless it
-    is set."""
+    """Share of a GPU's memory for vLLM. Training lowers it where what is trained leaves less;
+    evaluation takes 0.9 unless it is set."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto", kept=False)
-    """The compute dtype of the engine; auto means the trainer's weights' with transformers, and
-    with vLLM bfloat16 on a GPU and float32 on a CPU."""
+    """Compute dtype of the engine; auto means the trainer's weights' with transformers, and with
+    vLLM bfloat16 on a GPU and float32 on a CPU."""
     mismatch_limit: float = setting(0.1, kept=False, gt=0)
-    """The largest gap between engine and trainer in a step's mean log-probability, in nats per
-    token; a larger one stops the run."""
+    """Largest gap between engine and trainer in a step's mean log-probability, in nats per token; a
+    larger one stops the run."""
 
 
 class EvalConfig(Section):
@@ -108,24 +107,24 @@ class EvalConfig(Section):
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = setting(
         None, read_by=("train",), kept=False, on_resume="moves"
     )
-    """The held-out problem sets that are measured before and after training; none means the `test`
+    """Held-out problem sets that are measured before and after training; none means the `test`
     split of data.source. Each set has its own figures, and the first decides which checkpoint is
     best."""
     limit: int = setting(320, read_by=("train",), kept=False, ge=0)
-    """The number of held-out problems per set in training; 0 means no measurement."""
+    """Number of held-out problems per set in training; 0 means no measurement."""
     every: int = setting(
         0, read_by=("train",), flag="--eval-every", flag_of=("train",), kept=False, ge=0
     )
     """Steps between measurements in training, which choose the best checkpoint; 0 means none."""
     samples: int = setting(4, flag="--samples", default_in={"sample": "1"}, ge=1)
-    """The number of responses per problem."""
+    """Number of responses per problem."""
     temperature: float = setting(0.6, flag="--temperature", ge=0, le=100)
-    """The sampling temperature; 0 means greedy."""
+    """Sampling temperature; 0 means greedy."""
     top_p: float = setting(0.95, flag="--top-p", gt=0, le=1)
-    """The nucleus: the share of the probability that is sampled from."""
+    """Nucleus: the share of the probability that is sampled from."""
     votes: Literal["valid", "all"] = setting("valid", read_by=("eval", "responses"), kept=False)
-    """Which answers vote in cons@k: `valid` ones, in the form that was asked for and from whole
-    responses; or `all` that can be extracted in any form, also from responses cut off."""
+    """Answers that vote in cons@k: `valid` ones, in the required form and from whole responses; or
+    `all` that can be extracted."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -140,9 +139,9 @@ class CheckpointConfig(Section):
     every: int | None = Field(None, ge=1)
     """Steps between two checkpoints; none means as often as at most 5 % of the time allows."""
     minutes: float = Field(10.0, gt=0)
-    """The longest time between two checkpoints, in minutes."""
+    """Longest time between two checkpoints, in minutes."""
     keep: int = Field(2, ge=1)
-    """The number of newest checkpoints to keep, beside the best one by held-out pass@1."""
+    """Number of newest checkpoints to keep, beside the best one by held-out pass@1."""
 
 
 class GuardsConfig(Section):
@@ -150,47 +149,47 @@ class GuardsConfig(Section):
 
     use = Use(on_resume="free")
     no_signal_steps: int = Field(10, ge=1)
-    """The number of steps in a row without a signal that stops the run."""
+    """Number of steps in a row without a signal that stops the run."""
     not_finite_steps: int = Field(3, ge=1)
-    """The number of steps in a row with a non-finite loss or gradient that stops the run."""
+    """Number of steps in a row with a non-finite loss or gradient that stops the run."""
     cut_off_share: float = Field(0.5, gt=0, le=1)
-    """The share of cut-off responses above which a warning comes, from step 3 on."""
+    """Share of cut-off responses above which a warning comes, from step 3 on."""
     rejected_share: float = Field(0.1, gt=0, le=1)
-    """The share of responses rejected by `importance_correction` above which a warning comes."""
+    """Share of responses rejected by `importance_correction` above which a warning comes."""
     min_entropy: float = Field(0.005, ge=0)
-    """The entropy below which a warning comes while less than 90 % are right, in nats per token."""
+    """Entropy below which a warning comes while less than 90 % are right, in nats per token."""
     max_kl: float = Field(0.5, gt=0)
-    """The KL to the sampling policy or the reference above which a warning comes (nats/token)."""
+    """KL to the sampling policy or the reference above which a warning comes (nats/token)."""
     timeout_share: float = Field(0.05, gt=0, le=1)
-    """The share of responses with a verifier timeout above which a warning comes."""
+    """Share of responses with a verifier timeout above which a warning comes."""
 
 
 class Config(Section):
     """All settings of a run, saved as they were resolved."""
 
     algo: str = setting("dapo", flag="--algo", metavar="NAME|FILE.yaml", resets="algorithm")
-    """The algorithm: a preset of `rlvr train --list`, or a YAML file of one's own."""
+    """Algorithm: a preset of `rlvr train --list`, or a YAML file of one's own."""
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
-    """The number of training steps."""
+    """Number of training steps."""
     seed: int = setting(
         0, read_by=SAMPLING, flag="--seed", panel="Settings", kept=True, ge=-(2**63), lt=2**63
     )
-    """The seed of everything that is random."""
+    """Random seed of the whole run."""
     threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)
-    """The number of torch threads on a CPU; none means a number that suits the model's size."""
+    """Number of torch threads on a CPU; none means a number that suits the model's size."""
     model: str = setting(
         "tiny", read_by=SAMPLING, flag="--model", panel="Options", on_resume="moves"
     )
-    """The model: a hub id, a model directory, a run, or tiny, the built-in policy."""
+    """Model: a hub id, a model directory, a run, or tiny, the built-in policy."""
     teacher: str | None = setting(None, flag="--teacher", metavar="MODEL", on_resume="moves")
-    """The model that --algo opd learns from, named as --model is and of the same tokenizer; none
-    means that there is no teacher."""
+    """Model that --algo opd learns from, named as --model is and of the same tokenizer; none means
+    that there is no teacher."""
     parent: str | None = setting(None, on_resume="moves")
-    """The checkpoint whose weights and optimizer the run begins with; --from sets it."""
+    """Checkpoint whose weights and optimizer the run begins with; --from sets it."""
     engine: Literal["auto", "vllm", "transformers"] = setting(
         "auto", read_by=SAMPLING, flag="--engine", panel="Options"
     )
-    """The sampling engine; auto means vllm if a GPU and a tested version are there."""
+    """Sampling engine; auto means vllm if a GPU and a tested version are there."""
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     reward: RewardConfig = RewardConfig()

@@ -13,51 +13,51 @@ class LoraConfig(Section):
     """Train an adapter (LoRA) beside frozen weights."""
 
     rank: int | None = setting(None, flag="--lora", kept=True, ge=1)
-    """The rank of a LoRA adapter, whose default learning rate is ten times as high; none means that
-    all weights are trained."""
+    """Rank of a LoRA adapter, whose default learning rate is ten times as high; none means that all
+    weights are trained."""
     alpha: int = setting(32, kept=True, ge=1)
-    """The scale of the adapter: its output is multiplied by alpha / rank."""
+    """Scale of the adapter: its output is multiplied by alpha / rank."""
     targets: str | tuple[str, ...] = setting("all-linear", kept=True)
-    """The layers that get an adapter, such as [q_proj, v_proj]."""
+    """Layers that get an adapter, such as [q_proj, v_proj]."""
 
 
 class OptimConfig(Section):
     """AdamW and how a step's batch is cut."""
 
     lr: float = setting(1e-6, flag="--lr", kept=True, ge=0, le=1)
-    """The learning rate."""
+    """Learning rate."""
     warmup_steps: int = setting(10, kept=True, ge=0)
-    """The number of steps over which the learning rate rises from 0."""
+    """Number of steps over which the learning rate rises from 0."""
     weight_decay: float = setting(0.1, kept=True, ge=0)
-    """The decoupled weight decay of AdamW."""
+    """Weight decay of AdamW, decoupled from the gradient."""
     betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
-    """The decay rates of AdamW's first and second moment."""
+    """Decay rates of AdamW's first and second moment."""
     eps: float = setting(1e-8, kept=True, gt=0, le=1)
-    """The epsilon of AdamW, added to the root of the second moment (PPO's own code has 1e-5)."""
+    """Epsilon of AdamW, added to the root of the second moment (PPO's own code has 1e-5)."""
     grad_clip: float = setting(1.0, kept=True, gt=0)
-    """The largest gradient norm; a larger gradient is scaled down to it."""
+    """Largest gradient norm; a larger gradient is scaled down to it."""
     schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
-    """The course of the learning rate after the warm-up; linear and cosine fall to 0."""
+    """Course of the learning rate after the warm-up; linear and cosine fall to 0."""
     critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
-    """The learning rate of a critic."""
+    """Learning rate of a critic."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """The compute dtype; reductions and log-softmax stay in float32. auto means bfloat16 on a GPU
-    and float32 on a CPU."""
+    """Compute dtype; reductions and log-softmax stay in float32. auto means bfloat16 on a GPU and
+    float32 on a CPU."""
     weights: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """The dtype of the trainer's weights and of AdamW's moments; bfloat16 weights are rounded
+    """Dtype of the trainer's weights and of AdamW's moments; bfloat16 weights are rounded
     stochastically and also computed with in bfloat16. auto means float32, and bfloat16 for the
     frozen weights beside an adapter on a GPU."""
     moments: Literal["full", "8bit"] = setting("full")
-    """The storage of AdamW's moments: full means the weights' dtype, 8bit needs torchao."""
+    """Storage of AdamW's moments: full means the weights' dtype, 8bit needs torchao."""
     offload: Literal["none", "all"] = setting("none", on_resume="free")
-    """The offload to the CPU's memory: all means weights, gradients and moments."""
+    """Offload to the CPU's memory: all means weights, gradients and moments."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
     """Recomputation of layers in the backward pass; auto means on if memory is short."""
     compile: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
-    """The compilation of decoder layers and output layer by torch.compile; auto means on with a GPU
-    and off on a CPU."""
+    """Compilation of decoder layers and output layer by torch.compile; auto means on with a GPU and
+    off on a CPU."""
     micro_tokens: int = setting(8192, kept=True, ge=1)
-    """The number of tokens in one forward pass; it changes memory and speed, never the result."""
+    """Number of tokens in one forward pass; it changes memory and speed, never the result."""
 
     @model_validator(mode="after")
     def _takes_one_place(self) -> "OptimConfig":
