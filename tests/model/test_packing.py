@@ -116,8 +116,10 @@ def test_runs_are_the_dense_mask(rows, heads):
         for count in (heads[0], heads[1], heads[1])
     )
     layout = inputs.layout
-    dense = packed_attention(q, k, v, layout, 0.3)
     runs = attention_of_runs(q, k, v, layout, 0.3, stand_in)
+    assert "visible" not in vars(layout), "no dense mask is made for runs"
+    dense = packed_attention(q, k, v, layout, 0.3)
+    assert "visible" in vars(layout)
     torch.testing.assert_close(runs, dense, rtol=1e-12, atol=1e-12)
     weight = torch.randn_like(dense)
     for ours, theirs in zip(

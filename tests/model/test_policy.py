@@ -265,7 +265,8 @@ def test_a_critics_values_by_hand(has_own_body):
             critic(batch.inputs, None)
 
 
-def test_the_checksum_of_weights_is_that_of_their_bytes_in_order():
+def test_the_checksum_of_weights_is_that_of_their_checksums_in_order():
     weights = [torch.tensor([1.0, 2.0]), torch.tensor([[3, 4]], dtype=torch.int64)]
-    content = b"".join(weight.numpy().tobytes() for weight in weights)
-    assert weights_digest(weights) == hashlib.sha256(content).hexdigest()
+    each = [hashlib.sha256(weight.numpy().tobytes()).digest() for weight in weights]
+    assert weights_digest(weights) == hashlib.sha256(each[0] + each[1]).hexdigest()
+    assert weights_digest(weights[::-1]) == hashlib.sha256(each[1] + each[0]).hexdigest()
