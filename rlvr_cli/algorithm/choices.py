@@ -68,9 +68,8 @@ class Algorithm(Section):
     update, or the engine; auto means the engine if no correction needs both and the step before
     measured a gap no larger than rounding."""
     kl: KL | None = setting(None, flag="--kl", metavar="COEF")
-    """Penalty on the divergence from a reference policy, by its estimator; k3_k2 has the value of
-    k3 and the gradient of k2. A number is the coefficient: 0 is none, and a new penalty is k3 in
-    the loss."""
+    """Penalty on the KL to a reference policy, by its estimator; k3_k2 has k3's value and k2's
+    gradient. A number is the coefficient: 0 is none, and a new penalty is k3 in the loss."""
     epochs: int = Field(1, ge=1)
     """Number of passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)

@@ -82,8 +82,7 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         f"{metrics.get('clip_fraction') or 0:.2%} of the tokens. Its equation is in "
         f"rlvr_cli/algorithm/objective.py.{of_tokens}",
         "6 average": f"The loss is averaged by {algo.aggregation}. In this group the longest "
-        f"response has {max(lengths)} of {sum(lengths)} tokens. KL to the reference: "
-        f"{algo.kl or 'none'}.",
+        f"response has {max(lengths)} of {sum(lengths)} tokens. KL: {algo.kl or 'none'}.",
         "7 length": f"A response ends at {config.rollout.max_tokens} tokens; overlong is "
         f"{algo.overlong or 'none'}. {sum(row['finish_reason'] == 'length' for row in rows)} of "
         f"{len(rows)} responses were cut off.",

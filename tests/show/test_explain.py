@@ -52,7 +52,7 @@ def test_tokens_with_advantages_of_their_own_are_shown(tmp_path, capsys):
     text = said(capsys, run)
     assert "-1.000 -0.250 to +0.750 11" in text
     assert "advantages are by gae (" in text
-    assert "KL to the reference: k1 (" in text
+    assert "KL: k1 (" in text
 
 
 @pytest.mark.parametrize("algo", sorted(ALGORITHMS))
