@@ -2,7 +2,7 @@
 left of contradictions is refused by name."""
 
 from importlib import resources
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import Field, model_validator
@@ -112,13 +112,16 @@ class Algorithm(Section):
         chosen = self.importance_correction
         return None if isinstance(chosen, AutoCorrection) else chosen
 
-    def for_engine(self, computes_alike: bool) -> "Algorithm":
-        """Return the row with a correction that was left to `auto` decided."""
-        if not isinstance(self.importance_correction, AutoCorrection):
-            return self
-        compares = not (computes_alike or self.reads_responses or self.old_logprobs == "engine")
-        chosen = GeometricMask() if compares else None
-        return self.model_copy(update={"importance_correction": chosen})
+    def decided(self, computes_alike: bool, pays_verdict: bool) -> "Algorithm":
+        """Return the row with correction and filter's metric decided where they are auto."""
+        changes: dict[str, Any] = {}
+        if isinstance(self.importance_correction, AutoCorrection):
+            compares = not (computes_alike or self.reads_responses or self.old_logprobs == "engine")
+            changes["importance_correction"] = GeometricMask() if compares else None
+        if self.filter is not None and self.filter.metric == "auto":
+            metric = "accuracy" if pays_verdict else "reward"
+            changes["filter"] = self.filter.model_copy(update={"metric": metric})
+        return self.model_copy(update=changes)
 
     @property
     def normalizes_each(self) -> bool:

@@ -278,10 +278,10 @@ class Mixed(Choice):
     is beyond it is carried over to the next step."""
 
     kind: Literal["mixed"] = "mixed"
-    metric: str = "accuracy"
-    """What differs: accuracy (some right, some wrong), reward (the sum), or one by its name."""
+    metric: str = "auto"
+    """What differs: accuracy, reward or one by name; auto: accuracy if math trains, else reward."""
     max_gen_batches: int = Field(4, ge=0)
-    """Most rounds of sampling a step to fill its batch with groups that pass; 0: no limit."""
+    """Most rounds of sampling per step to fill its batch; 0: no limit."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
 

@@ -49,8 +49,7 @@ class RewardConfig(Section):
     format: float = setting(1.0)
     """Value of `format` for a response in the format; any other gets 0."""
     timeout: float = setting(10.0, on_resume="free", gt=0, le=86_400)
-    """Time limit of a function per response, in seconds; a response that exceeds it does not
-    train."""
+    """Time limit of a function, in seconds per response; one that exceeds it does not train."""
     workers: int = setting(8, on_resume="free", ge=1, le=256)
     """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
@@ -62,6 +61,11 @@ class RewardConfig(Section):
     def terms(self) -> tuple[Reward, ...]:
         """Return the rewards of the sum."""
         return parse_rewards(self.functions)
+
+    @property
+    def pays_verdict(self) -> bool:
+        """Return whether the verdict is a part of the sum."""
+        return any(term.spec == "math" and term.weight for term in self.terms)
 
     @field_validator("functions")
     @classmethod

@@ -60,9 +60,7 @@ def train(
     resume: Annotated[File, training(help="Resume this run from its newest checkpoint.")] = None,
     from_: Annotated[
         File,
-        training(
-            "--from", help="Begin a new run with settings, weights and optimizer of this one."
-        ),
+        training("--from", help="Begin a new run with this one's weights, optimizer, settings."),
     ] = None,
     check: Annotated[
         bool, training("--check", help="Check model, data and memory, probe, then exit.")
@@ -83,9 +81,7 @@ def train(
     ] = False,
     print_config: Annotated[
         bool,
-        setting(
-            "--print-config", help="Print the settings that would run, as --config reads them."
-        ),
+        setting("--print-config", help="Print the settings that would run, for --config."),
     ] = False,
 ) -> None:
     """Train a policy on problems with known answers.

@@ -168,11 +168,12 @@ def as_yaml(config: Config, include: Any = None) -> str:
 def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
     """Return (preset, chosen) by dotted name of every cell of the algorithm that is not its
     preset's."""
+    machine_and_reward = config.computes_alike, config.reward.pays_verdict
     old, new = (
         {key: NONE if value is None else value for key, value in leaves(algorithm.model_dump())}
         for algorithm in (
-            ALGORITHMS[config.algo].for_engine(config.computes_alike),
-            config.algorithm.for_engine(config.computes_alike),
+            ALGORITHMS[config.algo].decided(*machine_and_reward),
+            config.algorithm.decided(*machine_and_reward),
         )
     )
     cells = {key: (old.get(key, NONE), new.get(key, NONE)) for key in [*old, *new]}

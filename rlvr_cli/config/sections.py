@@ -223,11 +223,11 @@ class Config(Section):
                 f"rollout.samples {self.rollout.samples} with algorithm.filter {algo.filter.kind}: "
                 "a group of one is never mixed; sample 2 or more"
             )
-        names = [term.name for term in self.reward.terms]
-        if algo.filter is not None and algo.filter.metric not in ("accuracy", "reward", *names):
+        metrics = ["auto", "accuracy", "reward", *(term.name for term in self.reward.terms)]
+        if algo.filter is not None and algo.filter.metric not in metrics:
             raise ValueError(
                 f"algorithm.filter.metric {algo.filter.metric}: no such reward; choose from "
-                f"accuracy, reward, {', '.join(names)}"
+                f"{', '.join(metrics)}"
             )
         if self.data.rest:
             self._can_rest()

@@ -107,8 +107,8 @@ class Group:
         return 0 < sum(rollout.is_correct for rollout in self.judged) < len(self.judged)
 
     def differs_in(self, metric: str) -> bool:
-        """Return whether judged responses differ in accuracy, reward, or the reward of the name."""
-        if metric == "accuracy":
+        """Return whether judged responses differ in accuracy (or `auto`), reward, or a reward."""
+        if metric in ("accuracy", "auto"):
             return self.is_mixed
         is_sum = metric == "reward"
         paid = {r.reward if is_sum else r.rewards.get(metric, r.reward) for r in self.judged}

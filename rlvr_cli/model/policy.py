@@ -208,7 +208,9 @@ def weights_digest(weights: Iterable[torch.Tensor]) -> str:
     """Return a checksum of weights: that of the checksums of each, which are made side by side."""
 
     def of_one(weight: torch.Tensor) -> bytes:
-        return hashlib.sha256(weight.detach().cpu().contiguous().view(torch.uint8).numpy()).digest()
+        return hashlib.sha256(
+            weight.detach().cpu().contiguous().view(torch.uint8).numpy().data
+        ).digest()
 
     with ThreadPoolExecutor() as pool:
         return hashlib.sha256(b"".join(pool.map(of_one, weights))).hexdigest()

@@ -109,7 +109,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
         "rollout": config.rollout.model_copy(update={"precision": sampling}),
     }
     config = config.model_copy(update=sections)
-    algorithm = config.algorithm.for_engine(config.computes_alike)
+    algorithm = config.algorithm.decided(config.computes_alike, config.reward.pays_verdict)
     config = config.model_copy(update={"algorithm": algorithm})
     return Plan(config, engine, answer_format)
 

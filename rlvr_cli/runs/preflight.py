@@ -112,12 +112,6 @@ def data_findings(
     if critic is not None and config.steps <= critic.warmup:
         text = f"in the first {critic.warmup} steps only the critic learns"
         texts.append(f"{text}: raise --steps or lower algorithm.advantage.critic.warmup")
-    kept = config.algorithm.filter and config.algorithm.filter.metric
-    if kept == "accuracy" and "math" not in {term.spec for term in config.reward.terms}:
-        text = (
-            "dynamic sampling keeps the groups with right and wrong answers, whatever their rewards"
-        )
-        texts.append(f"{text}: algorithm.filter.metric=reward keeps those whose rewards differ")
     if drawn > count:
         text = f"a step draws {drawn} of {count} problems, some several times"
         texts.append(f"{text}: lower --prompts or add problems")

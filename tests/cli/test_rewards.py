@@ -78,17 +78,28 @@ def test_graded_rewards_and_a_filter_on_one(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "is_warned"),
+    ("args", "metric"),
     [
-        (("--algo", "dapo"), True),
-        (("--algo", "dapo", "--reward", "math"), False),
-        (("--algo", "grpo"), False),
-        (("--algo", "dapo", "--set", "algorithm.filter.metric=reward"), False),
+        ((), "reward"),
+        (("--reward", "math:0"), "reward"),
+        (("--reward", "math:0.1"), "accuracy"),
+        (("--set", "algorithm.filter.metric=accuracy"), "accuracy"),
+        (("--reward", "math:0", "--set", "algorithm.filter.metric=math"), "math"),
     ],
 )
-def test_a_filter_that_looks_at_other_things_than_the_rewards_is_said(args, is_warned):
-    done = invoke("train", *SMALL[:-2], *ONE, "--reward", "my.py", *args, "--steps", 1, "--check")
-    assert ("dynamic sampling keeps the groups with right and wrong" in done.stderr) is is_warned
+def test_dynamic_sampling_compares_what_is_paid(args, metric):
+    own = ("--algo", "dapo", "--reward", "my.py", *args, "--steps", 1, "--out", "a")
+    (step,) = trained(*SMALL[:-2], *ONE, *own)
+    config = yaml.safe_load(Path("a/config.yaml").read_text())
+    assert config["algorithm"]["filter"]["metric"] == metric
+    by_problem: dict[str, list[dict]] = {}
+    for found in rows("a", 1):
+        by_problem.setdefault(found["id"], []).append(
+            found | {"is_right": found["verdict"] == "correct"}
+        )
+    column = "reward" if metric == "reward" else "is_right"
+    differ = [len({found[column] for found in group}) > 1 for group in by_problem.values()]
+    assert step["groups_trained"] + step["groups_carried"] == sum(differ)
 
 
 BAD = {
@@ -104,7 +115,7 @@ BAD = {
     "weights of 0": ("--reward math:0", "the weights of all rewards are 0"),
     "a metric that is none": (
         "--algo dapo --set algorithm.filter.metric=my",
-        "algorithm.filter.metric my: no such reward; choose from accuracy, reward, math",
+        "algorithm.filter.metric my: no such reward; choose from auto, accuracy, reward, math",
     ),
     "no rewards are read": ("--algo raft --reward my.py", "which reads no rewards: leave one of"),
     "a cell that is none": (
