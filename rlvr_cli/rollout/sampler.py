@@ -79,8 +79,7 @@ class Rewarder:
             is_unknown = "no such reward" in loaded["error"]
             built_in = f" (built in are {', '.join(BUILT_IN)})" if is_unknown else ""
             raise UserError(f"--reward {printable(loaded['error'])}{built_in}")
-        names = [term.name for term in self.own]
-        self.sources = dict(zip(names, loaded["sources"], strict=True))
+        self.sources = dict(zip((term.name for term in self.own), loaded["sources"], strict=True))
         self._takes_batch = loaded["batches"]
         if self.asked.sources not in ({}, self.sources):
             self.__exit__()
@@ -202,9 +201,8 @@ class Sampler:
             started = time.perf_counter()
             group = self._verified(prompts[own[place]], completions, weight_version)
             self.seconds += time.perf_counter() - started
-            begun = rewarder.begin(
-                group.prompt.problem, [rollout.text for rollout in group.rollouts]
-            )
+            texts = [rollout.text for rollout in group.rollouts]
+            begun = rewarder.begin(group.prompt.problem, texts)
             waiting.append((own[place], group, begun))
             while waiting and all(future.done() for future in waiting[0][2]):
                 index, group, begun = waiting.popleft()

@@ -10,6 +10,8 @@ import yaml
 from conftest import invoke, refused
 from safetensors.torch import load_file
 
+from rlvr_cli.rollout.sampler import Sampler
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rlvr-example"
 SMALL = ("--prompts", 2, "-n", 4, "--max-tokens", 12, "-q", "--algo", "reinforce")
 ONE = ("--limit", 32, "--set", "eval.limit=0", "--set", "reward.workers=1")
@@ -128,6 +130,15 @@ BAD = {
     ),
     "an algorithm that is not there": ("--algo gone.yaml", "--algo gone.yaml: cannot be read"),
 }
+
+
+def test_a_function_that_fails_is_said_before_anything_is_sampled(monkeypatch):
+    sampled = []
+    monkeypatch.setattr(Sampler, "rollout", lambda *args: sampled.append(args))
+    Path("my.py").write_text("def reward(problem, response): return problem['points']\n")
+    line = refused("train", *SMALL, *ONE, "--reward", "my.py", "--steps", 1, "--out", "a")
+    assert "reward my.py: line 1: KeyError: 'points' (problem chains-train-" in line
+    assert sampled == []
 
 
 @pytest.mark.parametrize(("args", "message"), BAD.values(), ids=BAD)

@@ -43,6 +43,7 @@ def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
         "optim.compile=off",
         "rollout.precision=float32",
         "algorithm.importance_correction=none",
+        "algorithm.filter.metric=reward",
     )
     first = planned(*settings).with_threads(10**9)
     assert first.config == resolve(set_layer(settings))
