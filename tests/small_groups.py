@@ -22,9 +22,9 @@ def made_rollout(
 ) -> Rollout:
     """A response of that many tokens; without a verdict none was given."""
     completion = Completion([7] * n_tokens, [-0.5] * n_tokens, finish_reason)
-    found = None if verdict is None else Verification(verdict, "1", format_ok, "as made")
-    value = None if found is None else reward(found)
-    return Rollout(prompt or made_prompt(), sample, completion, "text", found, value)
+    actual = None if verdict is None else Verification(verdict, "1", format_ok, "as made")
+    value = None if actual is None else reward(actual)
+    return Rollout(prompt or made_prompt(), sample, completion, "text", actual, value)
 
 
 def made_group(name: str, *verdicts: Verdict | None, n_tokens: int = 1, version: int = 0) -> Group:

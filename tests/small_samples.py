@@ -49,7 +49,7 @@ def samples_of(rows: Sequence[Row]) -> Samples:
         return out
 
     columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
-    filled = {name: one for name, one in columns.items() if all(v is not None for v in one)}
+    filled = {name: item for name, item in columns.items() if all(v is not None for v in item)}
     return Samples(
         prompt_ids=[row.prompt_ids for row in rows],
         response_ids=[row.response_ids for row in rows],
@@ -68,14 +68,14 @@ def samples_of(rows: Sequence[Row]) -> Samples:
 
 def rows_of(samples: Samples) -> list[Row]:
     """The rows of a batch, each cut to its own length."""
-    found = []
+    actual = []
     for index, ids in enumerate(samples.response_ids):
-        values = {one.name: getattr(samples, one.name) for one in fields(Row)}
+        values = {item.name: getattr(samples, item.name) for item in fields(Row)}
         row = {name: value[index] for name, value in values.items() if value is not None}
         row |= {name: row[name][: len(ids)] for name in COLUMNS if name in row}
         plain = ("reward", "group", "is_fresh", "is_cut_off", "is_correct", "end_value")
-        found.append(Row(**row | {name: row[name].item() for name in plain if name in row}))
-    return found
+        actual.append(Row(**row | {name: row[name].item() for name in plain if name in row}))
+    return actual
 
 
 def policy_like(like: torch.Tensor, packed: bool = True) -> SimpleNamespace:

@@ -57,9 +57,9 @@ def write(run: Path, changed: dict[str, dict]) -> Path:
 )
 def test_a_resumed_run_may_differ_in_times_alone(tmp_path, name, values, is_different):
     (path,) = (path for path in FILES if path.endswith(name))
-    one, other = write(tmp_path / "one", {}), write(tmp_path / "other", {path: values})
-    found = benchmark("kill_resume").differences(one, other)
-    assert found == ([path] if is_different else [])
+    first, other = write(tmp_path / "one", {}), write(tmp_path / "other", {path: values})
+    actual = benchmark("kill_resume").differences(first, other)
+    assert actual == ([path] if is_different else [])
 
 
 def claimed_run(*points: tuple[int, float, int, float], **figures: float) -> dict:
@@ -100,8 +100,8 @@ def test_arms_are_paired_by_the_seeds_that_both_have():
 
 def test_an_interval_over_seeds_is_students():
     """0.1, 0.2, 0.3: deviation 0.1, and 4.303 is the quantile of two degrees of freedom."""
-    found = benchmark("claims_report").spread([0.1, 0.2, 0.3])
-    assert found == "0.200 ± 0.248"  # 4.303 * 0.1 / sqrt(3)
+    actual = benchmark("claims_report").spread([0.1, 0.2, 0.3])
+    assert actual == "0.200 ± 0.248"  # 4.303 * 0.1 / sqrt(3)
 
 
 def test_the_simulated_coverage_is_that_of_intervals_of_95_percent():
@@ -163,9 +163,9 @@ def test_the_real_model_is_made_once_and_whole_or_not_at_all(monkeypatch, tmp_pa
     with pytest.raises(OSError, match="away"):
         smollm.cached_model()
     with ThreadPoolExecutor(3) as pool:
-        found = {future.result() for future in [pool.submit(smollm.cached_model) for _ in "abc"]}
+        actual = {future.result() for future in [pool.submit(smollm.cached_model) for _ in "abc"]}
     assert len(made) == 2
-    (directory,) = found
+    (directory,) = actual
     assert [path.name for path in directory.iterdir()] == ["config.json"]
     assert {path.name for path in directory.parent.iterdir()} == {
         directory.name,

@@ -63,14 +63,14 @@ def commands(line: str) -> list[list[str]]:
     """The commands of a line, each as its words."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
-    found: list[list[str]] = [[]]
+    actual: list[list[str]] = [[]]
     for token in lexer:
         if token in ("|", "&&", "||", ";"):
-            found.append([])
+            actual.append([])
         else:
-            found[-1].append(token)
-    cut = (next((n for n, word in enumerate(one) if word in "<>>"), None) for one in found)
-    return [one[:end] for one, end in zip(found, cut, strict=True)]
+            actual[-1].append(token)
+    cut = (next((n for n, word in enumerate(item) if word in "<>>"), None) for item in actual)
+    return [item[:end] for item, end in zip(actual, cut, strict=True)]
 
 
 def check_rlvr(words: list[str]) -> None:
@@ -157,7 +157,7 @@ def test_the_quick_commands_run(tmp_path):
 def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
     words = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
-    return {one.strip().replace(" ", "-") for one in words}
+    return {item.strip().replace(" ", "-") for item in words}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -166,14 +166,14 @@ def test_every_relative_link_and_anchor_resolves(page):
         path, _, anchor = target.partition("#")
         if "://" in target:
             continue
-        found = page.parent / path if path else page
-        assert found.exists(), target
-        assert not anchor or anchor in anchors(found), target
+        actual = page.parent / path if path else page
+        assert actual.exists(), target
+        assert not anchor or anchor in anchors(actual), target
 
 
 def test_every_page_is_in_the_table_of_contents():
-    listed = re.findall(r"^[\w-]+$", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE)
-    assert sorted(listed) == sorted(
+    listing = re.findall(r"^[\w-]+$", (ROOT / "docs" / "index.md").read_text(), re.MULTILINE)
+    assert sorted(listing) == sorted(
         p.stem for p in PAGES if p.parent.name == "docs" and p.stem != "index"
     )
 
@@ -204,8 +204,8 @@ def test_every_function_and_file_that_a_page_names_is_there(page):
 
 
 def test_the_numbers_of_the_tutorial_are_those_of_the_functions():
-    found = doctest.testfile(str(ROOT / "docs" / "tutorial.md"), module_relative=False)
-    assert (found.failed, found.attempted > 30) == (0, True)
+    actual = doctest.testfile(str(ROOT / "docs" / "tutorial.md"), module_relative=False)
+    assert (actual.failed, actual.attempted > 30) == (0, True)
 
 
 def test_the_recipes_named_in_the_pages_are_there():

@@ -90,9 +90,9 @@ def test_a_newer_python_compiles_all_and_runs_the_verifiers(version, wheel, tmp_
         {"response": "so it is \\boxed{0.5}.", "answer": "1/2"},
         {"response": "The answer is 7.", "answer": "8"},
     ]
-    found = run("-m", "verifiers", stdin="".join(json.dumps(row) + "\n" for row in rows))
-    verdicts = [json.loads(line)["verdict"] for line in found.stdout.splitlines()]
-    assert verdicts == ["correct", "wrong"], found.stderr
+    actual = run("-m", "verifiers", stdin="".join(json.dumps(row) + "\n" for row in rows))
+    verdicts = [json.loads(line)["verdict"] for line in actual.stdout.splitlines()]
+    assert verdicts == ["correct", "wrong"], actual.stderr
 
 
 def test_the_version_and_the_extras_stand_in_one_place():
@@ -101,9 +101,9 @@ def test_the_version_and_the_extras_stand_in_one_place():
     assert f"version: {rlvr_cli.__version__}\n" in (ROOT / "CITATION.cff").read_text()
     extras = project["optional-dependencies"]
     assert extras.keys() >= {"vllm", "track", "dev", "docs"}
-    parts = {one for name in ("tensorboard", "wandb", "trackio") for one in extras[name]}
+    parts = {item for name in ("tensorboard", "wandb", "trackio") for item in extras[name]}
     assert set(extras["track"]) == parts
-    core = {re.split(r"[<>=]", one)[0] for one in project["dependencies"]}
+    core = {re.split(r"[<>=]", item)[0] for item in project["dependencies"]}
     assert not core & {"vllm", "wandb", "tensorboard", "sphinx", "pytest", "torchao"}
 
 

@@ -51,13 +51,13 @@ def test_the_whole_stays_within_its_budget():
 
 def imports(path: Path) -> set[str]:
     """Names imported by a file, also inside its functions."""
-    found = set()
+    actual = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            actual |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            actual |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return actual
 
 
 def rooms_used(package: Path, path: Path) -> set[str]:
@@ -69,15 +69,15 @@ def rooms_used(package: Path, path: Path) -> set[str]:
 def upward(package: Path, floors: list[list[str]]) -> set[tuple[str, str]]:
     """(file, room) of every import that does not go down."""
     floor = {room: number for number, rooms in enumerate(floors) for room in rooms}
-    found = set()
+    actual = set()
     for path in package.rglob("*.py"):
         own = path.relative_to(package).parts[0].removesuffix(".py")
         if own not in floor:
             continue
         for room in (rooms_used(package, path) & floor.keys()) - {own}:
             if floor[room] <= floor[own]:
-                found.add((str(path.relative_to(package)), room))
-    return found
+                actual.add((str(path.relative_to(package)), room))
+    return actual
 
 
 def test_every_room_has_a_floor():

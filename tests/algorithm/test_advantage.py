@@ -67,8 +67,8 @@ def test_group_normalized_uses_the_sample_deviation(rewards, advantages):
 
 
 def test_the_population_deviation_is_an_option():
-    found = group_normalized(tensor(2, 10, 3), "population").tolist()
-    assert found == pytest.approx((-0.84, 1.40, -0.56), abs=5e-3)
+    actual = group_normalized(tensor(2, 10, 3), "population").tolist()
+    assert actual == pytest.approx((-0.84, 1.40, -0.56), abs=5e-3)
 
 
 def test_group_centered_and_leave_one_out():
@@ -116,7 +116,7 @@ def rows_of(rewards: torch.Tensor, samples: Samples):
 def test_the_three_forms_of_gae_are_equal():
     gamma, lam = GAMMA, LAM
     all_rewards, batch = make_batch()
-    found = gae(all_rewards, batch.old_values, batch.end_value, batch.mask, gamma, lam)
+    actual = gae(all_rewards, batch.old_values, batch.end_value, batch.mask, gamma, lam)
     for row, (rewards, values) in enumerate(rows_of(all_rewards, batch)):
         T = len(rewards)
         delta = [rewards[t] + gamma * values[t + 1] - values[t] for t in range(T)]
@@ -124,8 +124,8 @@ def test_the_three_forms_of_gae_are_equal():
         for t in reversed(range(T)):
             recursive = delta[t] + gamma * lam * recursive
             as_sum = sum((gamma * lam) ** i * delta[t + i] for i in range(T - t))
-            assert float(found[row, t]) == pytest.approx(recursive, abs=1e-12)
-            assert float(found[row, t]) == pytest.approx(as_sum, abs=1e-12)
+            assert float(actual[row, t]) == pytest.approx(recursive, abs=1e-12)
+            assert float(actual[row, t]) == pytest.approx(as_sum, abs=1e-12)
             n_step = [
                 sum(gamma**i * rewards[t + i] for i in range(n))
                 + gamma**n * values[t + n]
@@ -136,8 +136,8 @@ def test_the_three_forms_of_gae_are_equal():
             weights = [(1 - lam) * lam**i for i in range(T - t - 1)]
             mixed = sum(w * a for w, a in zip(weights, n_step, strict=False))
             mixed += lam ** (T - t - 1) * n_step[-1]
-            assert float(found[row, t]) == pytest.approx(mixed, abs=1e-12)
-    assert bool((found[batch.mask == 0] == 0).all())
+            assert float(actual[row, t]) == pytest.approx(mixed, abs=1e-12)
+    assert bool((actual[batch.mask == 0] == 0).all())
 
 
 def test_the_weights_of_gae_at_lambda_0_9():
@@ -155,9 +155,9 @@ def test_the_weights_of_gae_at_lambda_0_9():
 
 def test_gae_at_lambda_one_is_the_return_minus_the_value():
     rewards, batch = make_batch()
-    found = gae(rewards, batch.old_values, torch.zeros(5).double(), batch.mask, 0.97, 1.0)
+    actual = gae(rewards, batch.old_values, torch.zeros(5).double(), batch.mask, 0.97, 1.0)
     expected = (reward_to_go(rewards, 0.97) - batch.old_values) * batch.mask
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(actual, expected, atol=1e-12, rtol=0)
 
 
 def slow(name: str, rewards: torch.Tensor, batch: Samples) -> list[list[float]]:
@@ -170,57 +170,57 @@ def slow(name: str, rewards: torch.Tensor, batch: Samples) -> list[list[float]]:
         T = len(rewards)
         go.append([sum(GAMMA ** (s - t) * rewards[s] for s in range(t, T)) for t in range(T)])
     mean_go = sum(map(sum, go)) / sum(map(len, go))
-    found = []
+    actual = []
     for index, (rewards, values) in enumerate(responses):
         own = [total for total, g in zip(totals, groups, strict=True) if g == groups[index]]
         mean = sum(own) / len(own)
         if name == "divergence":
-            found.append(rewards)
+            actual.append(rewards)
         elif name == "group_normalized":
             deviation = math.sqrt(sum((r - mean) ** 2 for r in own) / (len(own) - 1))
-            found.append([(totals[index] - mean) / (deviation + 1e-6)] * len(rewards))
+            actual.append([(totals[index] - mean) / (deviation + 1e-6)] * len(rewards))
         elif name == "group_centered":
-            found.append([totals[index] - mean] * len(rewards))
+            actual.append([totals[index] - mean] * len(rewards))
         elif name == "leave_one_out":
             others = (sum(own) - totals[index]) / (len(own) - 1)
-            found.append([totals[index] - others] * len(rewards))
+            actual.append([totals[index] - others] * len(rewards))
         elif name == "mean_normalized":
             above = mean - min(own)
-            found.append([(totals[index] - mean) / above] * len(rewards))
+            actual.append([(totals[index] - mean) / above] * len(rewards))
         elif name == "return":
-            found.append(go[index])
+            actual.append(go[index])
         elif name == "batch_baseline":
-            found.append([value - mean_go for value in go[index]])
+            actual.append([value - mean_go for value in go[index]])
         elif name == "right_only":
-            found.append([float(batch.is_correct[index])] * len(rewards))
+            actual.append([float(batch.is_correct[index])] * len(rewards))
         elif name == "one":
-            found.append([1.0] * len(rewards))
+            actual.append([1.0] * len(rewards))
         else:
             decay = GAMMA * LAM
             T = len(rewards)
             delta = [rewards[t] + GAMMA * values[t + 1] - values[t] for t in range(T)]
-            found.append([sum(decay ** (s - t) * delta[s] for s in range(t, T)) for t in range(T)])
-    return found
+            actual.append([sum(decay ** (s - t) * delta[s] for s in range(t, T)) for t in range(T)])
+    return actual
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_every_advantage_equals_its_loop(name):
     rewards, batch = make_batch()
-    found = advantages_of(rewards, batch, ADVANTAGES[name])
+    actual = advantages_of(rewards, batch, ADVANTAGES[name])
     for row, expected in enumerate(slow(name, rewards, batch)):
-        assert found[row, : len(expected)].tolist() == pytest.approx(expected, abs=1e-10)
-        assert bool((found[row, len(expected) :] == 0).all())
+        assert actual[row, : len(expected)].tolist() == pytest.approx(expected, abs=1e-10)
+        assert bool((actual[row, len(expected) :] == 0).all())
 
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_padding_and_order_change_no_advantage(name):
     (rewards, batch), kind = make_batch(), ADVANTAGES[name]
-    found = advantages_of(rewards, batch, kind)
+    actual = advantages_of(rewards, batch, kind)
     padded = advantages_of(*make_batch(extra=5), kind)
-    torch.testing.assert_close(padded[:, :6], found, atol=1e-12, rtol=0)
+    torch.testing.assert_close(padded[:, :6], actual, atol=1e-12, rtol=0)
     order = [3, 0, 4, 1, 2]
     shuffled = advantages_of(rewards[order], batch.only(order), kind)
-    torch.testing.assert_close(shuffled, found[order], atol=1e-12, rtol=0)
+    torch.testing.assert_close(shuffled, actual[order], atol=1e-12, rtol=0)
 
 
 def test_whitening_counts_the_mask_alone():
@@ -246,5 +246,5 @@ def test_only_tokens_of_the_highest_entropy_keep_their_advantage(share, kept):
     mask = tensor(1, 1, 1, 0, 1, 1, 0).reshape(1, 7)
     entropy = tensor(0.1, 0.3, 0.3, 5.0, 0.7, 0.9, 5.0).reshape(1, 7)
     advantages = tensor(1, 2, 3, 0, 4, 5, 0).reshape(1, 7)
-    found = of_highest_entropy(advantages, entropy, mask, share)
-    assert found.tolist()[0] == [value if value in kept else 0.0 for value in advantages[0]]
+    actual = of_highest_entropy(advantages, entropy, mask, share)
+    assert actual.tolist()[0] == [value if value in kept else 0.0 for value in advantages[0]]

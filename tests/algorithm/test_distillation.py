@@ -32,8 +32,8 @@ def made(seed: int = 0) -> tuple[Samples, np.ndarray, np.ndarray]:
 
 def test_the_signal_is_the_teacher_less_the_policy_whatever_the_reward():
     samples, old, teacher = made()
-    found = with_advantages(samples, OPD, OPD.kl.coef).advantages.numpy()
-    np.testing.assert_allclose(found, teacher - old, rtol=0, atol=1e-12)
+    actual = with_advantages(samples, OPD, OPD.kl.coef).advantages.numpy()
+    np.testing.assert_allclose(actual, teacher - old, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("moved", [0.0, 0.05, 1.0])

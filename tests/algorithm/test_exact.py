@@ -163,8 +163,8 @@ def test_maxrl_divides_by_the_mean_of_rewards_0_and_1(rewards):
     r = np.array(rewards, dtype=float)
     expected = (r - r.mean()) / r.mean() if r.mean() > 0 else np.zeros(4)
     for given in (r, 2 * r - 1):  # -1 and 1 act as 0 and 1
-        found = mean_normalized(torch.from_numpy(given)).numpy()
-        np.testing.assert_allclose(found, expected, atol=1e-12, rtol=0)
+        actual = mean_normalized(torch.from_numpy(given)).numpy()
+        np.testing.assert_allclose(actual, expected, atol=1e-12, rtol=0)
 
 
 def batch_of(groups: list[int], terms: np.ndarray | None = None) -> Samples:
@@ -181,11 +181,11 @@ def batch_of(groups: list[int], terms: np.ndarray | None = None) -> Samples:
 
 def test_the_deviation_can_be_that_of_the_batch():
     r, groups = RNG.normal(size=6), np.array([0, 1, 0, 1, 1, 0])
-    means = np.array([r[groups == one].mean() for one in groups])
+    means = np.array([r[groups == item].mean() for item in groups])
     expected = (r - means) / (np.sqrt(((r - r.mean()) ** 2).sum() / 5) + 1e-6)
     by_batch = GroupNormalized(deviation="batch")
-    found = advantages_of(torch.from_numpy(r)[:, None], batch_of(groups.tolist()), by_batch)
-    np.testing.assert_allclose(found[:, 0].numpy(), expected, atol=1e-12, rtol=0)
+    actual = advantages_of(torch.from_numpy(r)[:, None], batch_of(groups.tolist()), by_batch)
+    np.testing.assert_allclose(actual[:, 0].numpy(), expected, atol=1e-12, rtol=0)
 
 
 def test_each_reward_can_be_normalized_before_it_is_weighed():
@@ -199,5 +199,5 @@ def test_each_reward_can_be_normalized_before_it_is_weighed():
     expected = (summed - summed.mean()) / (summed.std(ddof=1) + 1e-8)
     terms = np.stack([values, np.broadcast_to(weights, values.shape)], -1)
     each = GroupNormalized(normalization="each")
-    found = advantages_of(torch.zeros(6, 1).double(), batch_of(groups.tolist(), terms), each)
-    np.testing.assert_allclose(found[:, 0].numpy(), expected, atol=1e-12, rtol=0)
+    actual = advantages_of(torch.zeros(6, 1).double(), batch_of(groups.tolist(), terms), each)
+    np.testing.assert_allclose(actual[:, 0].numpy(), expected, atol=1e-12, rtol=0)

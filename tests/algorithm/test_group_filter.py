@@ -164,13 +164,13 @@ def test_without_a_filter_one_batch_is_taken_as_it_is():
 
 
 def test_what_trains_without_a_filter_has_enough_judged_responses():
-    late, one, two = ((RIGHT,) * n + (LATE,) for n in range(3))
-    groups = [make_group(0, *verdicts) for verdicts in (late, one, two)]
-    found = {
+    late, first, two = ((RIGHT,) * n + (LATE,) for n in range(3))
+    groups = [make_group(0, *verdicts) for verdicts in (late, first, two)]
+    actual = {
         name: [trains(group, ALGORITHMS[name]) for group in groups]
         for name in ("grpo", "ppo", "sft", "dapo")
     }
-    assert found == {
+    assert actual == {
         "grpo": [False, False, True],
         "ppo": [False, True, True],
         "sft": [True, True, True],

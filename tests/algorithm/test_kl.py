@@ -69,9 +69,9 @@ def test_the_coefficient_follows_the_divergence():
 def test_what_is_never_negative_and_never_overflows(logprob, other):
     here, there = tensor(logprob), tensor(other)
     for estimate in (k2, k3, k3_k2):
-        found = estimate(here, there)
-        assert found >= 0
-        assert torch.isfinite(found)
+        actual = estimate(here, there)
+        assert actual >= 0
+        assert torch.isfinite(actual)
     assert k1(here, there) == -k1(there, here)
     assert bounded(here - there) == max(-20, min(20, logprob - other))
 
@@ -80,9 +80,9 @@ def test_what_is_never_negative_and_never_overflows(logprob, other):
 @given(st.floats(1e-4, 10), st.floats(0, 10), st.floats(1e-3, 1))
 def test_a_coefficient_rises_above_the_target_and_falls_below_it(coef, divergence, target):
     for control in (proportional, doubling):
-        found = control(coef, divergence, target)
-        assert (found - coef) * (divergence - target) >= -1e-15
-        assert coef / 2 <= found <= 2 * coef
+        actual = control(coef, divergence, target)
+        assert (actual - coef) * (divergence - target) >= -1e-15
+        assert coef / 2 <= actual <= 2 * coef
     assert abs(proportional(coef, divergence, target) / coef - 1) <= 0.02 + 1e-9
 
 

@@ -92,12 +92,12 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
         weight_of_response, geometric = 1.0, 1.0
         for t in range(length):
             weight_of_response *= math.exp(frozen[i, t].item() - tokens.old_logprobs[i, t].item())
-            one = math.exp(tokens.logprobs[i, t].item() - tokens.old_logprobs[i, t].item())
+            item = math.exp(tokens.logprobs[i, t].item() - tokens.old_logprobs[i, t].item())
             if tokens.advantages[i, t] > 0:
-                one = min(one, math.exp(bounds.get("high", 0)))
+                item = min(item, math.exp(bounds.get("high", 0)))
             else:
-                one = max(one, math.exp(-bounds.get("low", 0)))
-            geometric *= one ** (1 / length)
+                item = max(item, math.exp(-bounds.get("low", 0)))
+            geometric *= item ** (1 / length)
         logp, old, roll, ref, adv, ent, still = (
             column[i, :length].tolist()
             for column in (
@@ -258,8 +258,8 @@ def test_padding_and_masked_rows_change_nothing(name):
         filler = 0.0 if key == "mask" else -0.8
         wide[key] = torch.full((B + 2, T + 3), filler, dtype=torch.float64)
         wide[key][:B, :T] = value
-    found, wide_gradient, wide_metrics = with_gradient(algo, LossInputs(**wide), n)
-    assert found.item() == pytest.approx(loss.item(), abs=1e-12)
+    actual, wide_gradient, wide_metrics = with_gradient(algo, LossInputs(**wide), n)
+    assert actual.item() == pytest.approx(loss.item(), abs=1e-12)
     torch.testing.assert_close(wide_gradient[:B, :T], gradient, atol=1e-13, rtol=0)
     assert wide_gradient.abs().sum().item() == pytest.approx(gradient.abs().sum().item())
     for key, values in wide_metrics.items():

@@ -46,12 +46,12 @@ def test_the_overlong_penalty_falls_over_the_cache(n_tokens, penalty):
     ],
 )
 def test_graded_rewards_and_the_length(verdict, format_ok, expected):
-    found = verdict and Verification(verdict, None, format_ok, "")
+    actual = verdict and Verification(verdict, None, format_ok, "")
     graded = {"correct": 2.0, "wrong": -0.5, "format": 0.25}
     names = ("math", "format", "length")
     values = {name: value for name, value in zip(names, expected, strict=True) if value is not None}
     total = sum(values.values()) if len(values) == len(names) else None
-    assert pay(RewardConfig(functions=names, **graded), found, 0.1, {}) == (total, values)
+    assert pay(RewardConfig(functions=names, **graded), actual, 0.1, {}) == (total, values)
 
 
 def test_the_reward_is_the_weighted_sum_or_none():

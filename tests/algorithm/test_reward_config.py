@@ -20,9 +20,9 @@ from rlvr_cli.algorithm.reward import RewardConfig, parse_rewards
     ],
 )
 def test_a_reward_is_a_place_and_a_weight(text, expected):
-    (found,) = parse_rewards([text])
-    assert (found.name, found.spec, found.weight) == expected
-    assert found.is_own == (found.spec not in ("math", "format"))
+    (actual,) = parse_rewards([text])
+    assert (actual.name, actual.spec, actual.weight) == expected
+    assert actual.is_own == (actual.spec not in ("math", "format"))
 
 
 @pytest.mark.parametrize(

@@ -29,20 +29,20 @@ def make_group(*responses: tuple[int, float | None], version: int = 0) -> Group:
 
 def test_a_row_is_a_judged_response_with_what_the_engine_said_of_it():
     groups = [make_group((2, 1.0), (3, None)), make_group((10, -1.0), version=4)]
-    found = to_samples(groups, Algorithm(), max_tokens=10, weight_version=4)
-    assert found.lengths == [(2, 2), (2, 10)]
-    assert (found.prompt_ids[0], found.response_ids[0]) == ((5, 6), [7, 7])
-    assert found.rollout_logprobs.tolist() == [[-0.5] * 2 + [0] * 8, [-0.5] * 10]
-    assert found.rollout_logprobs.dtype is torch.float64
-    assert found.mask.tolist() == [[1] * 2 + [0] * 8, [1] * 10]
-    assert found.group.tolist() == [0, 1]
-    assert found.is_fresh.tolist() == found.is_cut_off.tolist() == [False, True]
+    actual = to_samples(groups, Algorithm(), max_tokens=10, weight_version=4)
+    assert actual.lengths == [(2, 2), (2, 10)]
+    assert (actual.prompt_ids[0], actual.response_ids[0]) == ((5, 6), [7, 7])
+    assert actual.rollout_logprobs.tolist() == [[-0.5] * 2 + [0] * 8, [-0.5] * 10]
+    assert actual.rollout_logprobs.dtype is torch.float64
+    assert actual.mask.tolist() == [[1] * 2 + [0] * 8, [1] * 10]
+    assert actual.group.tolist() == [0, 1]
+    assert actual.is_fresh.tolist() == actual.is_cut_off.tolist() == [False, True]
 
 
 def test_a_batch_of_some_rows_has_their_columns_and_no_others():
-    found = to_samples([make_group((2, 1.0), (3, 0.0), (1, -1.0))], Algorithm(), 10, 0)
-    found.old_logprobs = found.rollout_logprobs - 1
-    some = found.only([2, 0])
+    actual = to_samples([make_group((2, 1.0), (3, 0.0), (1, -1.0))], Algorithm(), 10, 0)
+    actual.old_logprobs = actual.rollout_logprobs - 1
+    some = actual.only([2, 0])
     assert (len(some), some.sample, some.reward.tolist()) == (2, [2, 0], [-1, 1])
     assert some.old_logprobs.tolist() == [[-1.5, -1, -1], [-1.5, -1.5, -1]]
     assert some.entropy is None

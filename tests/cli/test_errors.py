@@ -17,14 +17,14 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize(("error", "said"), FAULTS.values(), ids=FAULTS)
-def test_a_fault_is_one_line_and_its_traceback_a_file(error, said, capfd, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("error", "message"), FAULTS.values(), ids=FAULTS)
+def test_a_fault_is_one_line_and_its_traceback_a_file(error, message, capfd, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with pytest.raises(typer.Exit) as end, reported_errors():
         raise error
     assert end.value.exit_code == 2
     line = capfd.readouterr().err
-    assert re.fullmatch(rf"rlvr: error: {said}.*\(a fault that was not foreseen; .*\)\n", line)
+    assert re.fullmatch(rf"rlvr: error: {message}.*\(a fault that was not foreseen; .*\)\n", line)
     details = re.search(r"details: (\S+)\)", line)
     assert details is not None
     assert "Traceback" in Path(details[1]).read_text()

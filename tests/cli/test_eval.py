@@ -22,17 +22,17 @@ LIMIT = ("--limit", "16", "--set", "rollout.kv_budget_mb=1")
 
 def files(directory):
     """What each file holds, a report without its date, command and speed."""
-    found = {
+    actual = {
         str(path.relative_to(directory)): path.read_bytes()
         for path in directory.rglob("*")
         if path.is_file()
     }
-    if "report.json" in found:
-        own = json.loads(found["report.json"])
+    if "report.json" in actual:
+        own = json.loads(actual["report.json"])
         dated = (own.pop("created"), own.pop("command"), own.pop("speed"))
         assert all(dated)
-        found["report.json"] = json.dumps(own).encode()
-    return found
+        actual["report.json"] = json.dumps(own).encode()
+    return actual
 
 
 def report(directory):
@@ -74,7 +74,7 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("number", "out", "said"),
+    ("number", "out", "words"),
     [
         (signal.SIGINT, ("--out", "result"), "result keeps the sampled responses; give the"),
         pytest.param(
@@ -85,7 +85,7 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
         ),
     ],
 )
-def test_an_interrupted_evaluation_says_what_is_kept(tmp_path, number, out, said):
+def test_an_interrupted_evaluation_says_what_is_kept(tmp_path, number, out, words):
     process = Fork(("eval", "-n", "32", *out), tmp_path)
     unfinished = tmp_path / "result" / "unfinished" / "chains--tiny.jsonl"
     process.await_(lambda: "policy" in process.err and (not out or unfinished.exists()))
@@ -93,7 +93,7 @@ def test_an_interrupted_evaluation_says_what_is_kept(tmp_path, number, out, said
     os.kill(process.pid, number)
     done = process.done()
     assert done.rc == 130
-    assert re.search(f"^rlvr: interrupted; {said}", done.err, re.MULTILINE)
+    assert re.search(f"^rlvr: interrupted; {words}", done.err, re.MULTILINE)
     assert "Traceback" not in done.err
 
 
@@ -200,11 +200,11 @@ def test_responses_of_any_tool_by_hand(rlvr, tmp_path):
     assert done.returncode == 0, done.stderr
     (entry,) = report(tmp_path / "scored")["results"]
     # Problem 1: one right, three times 2. Problem 2: two right, one 8, one silent.
-    values = {k: found["value"] for k, found in entry["pass@k"].items()}
+    values = {k: actual["value"] for k, actual in entry["pass@k"].items()}
     assert values == pytest.approx({"1": 3 / 8, "2": (1 / 2 + 5 / 6) / 2, "4": 1.0})
     # k = 2, problem 1: a right one beside a 2 ties, 3 of 6 pairs at 1/2. Problem 2: both right 1,
     # right and 8 tie twice, right and silent win twice, 8 and silent lose: (1 + 1 + 2) / 6.
-    votes = {k: found["value"] for k, found in entry["cons@k"].items()}
+    votes = {k: actual["value"] for k, actual in entry["cons@k"].items()}
     assert votes == pytest.approx({"1": 3 / 8, "2": (1 / 4 + 4 / 6) / 2, "4": 1 / 2})
     assert entry["verdicts"] == {"correct": 3, "no_answer": 1, "wrong": 4}
     piped = rlvr("eval", "--responses", "-", stdin=ELSEWHERE)

@@ -22,8 +22,8 @@ def pass_at_1(rows: list[dict], name: str) -> float:
 def run(tmp_path_factory) -> Path:
     """Two steps, the second one measured on two sets of four and two problems."""
     place = tmp_path_factory.mktemp("held-out")
-    listed = invoke("eval", "chains", "--limit", "6", "-n", "1", "-q").stdout.splitlines()
-    rows = [json.loads(line) for line in listed]
+    listing = invoke("eval", "chains", "--limit", "6", "-n", "1", "-q").stdout.splitlines()
+    rows = [json.loads(line) for line in listing]
     for name, part in (("easy.jsonl", rows[:4]), ("other.jsonl", rows[4:])):
         kept = ({"problem": row["problem"], "answer": row["answer"]} for row in part)
         (place / name).write_text(jsonl(*kept))
@@ -53,11 +53,11 @@ def test_each_set_has_its_metrics_and_its_part_of_the_summary(run):
 
 
 def test_each_set_is_said_drawn_and_shown(run):
-    said = (run.parent / "said").read_text()
-    assert "6 held out (" in said
+    message = (run.parent / "said").read_text()
+    assert "6 held out (" in message
     for words in ("easy.jsonl: 0.", "other.jsonl: 0.", "held out: pass@1, × cons@k"):
-        assert words in said
-    assert said.count(" before, ") == 2
+        assert words in message
+    assert message.count(" before, ") == 2
     shown = invoke("show", run).stdout
     assert "held out other.json" in shown
     assert f"{run}: easy.jsonl" in shown

@@ -28,29 +28,31 @@ FRAGMENT = re.compile(r"(Of|So many|Those|As|None:|\w+ed) ")
 def lines(command: str) -> dict[str, str]:
     """The line of help of each flag and argument."""
     done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "300", "NO_COLOR": "1"})
-    found = re.findall(r"^│ +(?:--)?([a-z-]+)[. ](.*)│$", done.stdout, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in found}
+    actual = re.findall(r"^│ +(?:--)?([a-z-]+)[. ](.*)│$", done.stdout, re.MULTILINE)
+    return {name: " ".join(text.split()) for name, text in actual}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_flag_is_a_setting_or_known_to_be_none(command):
-    parameters = {one.name for one in get_command(app).commands[command].params}
+    parameters = {item.name for item in get_command(app).commands[command].params}
     assert parameters == set(flags_of(command)) | NO_SETTINGS[command]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_the_defaults_of_the_model(command):
     shown, checked = lines(command), 0
-    for name, one in flags_of(command).items():
-        default = one.default
+    for name, item in flags_of(command).items():
+        default = item.default
         text = shown[name.replace("_", "-")]
-        if command in one.use.default_in:
+        if command in item.use.default_in:
             assert "[default: " in text
         elif default is None or default is False or default == {}:
             assert "[default" not in text
         else:
-            (said,) = re.findall(r"\[default: ([^];]+)[];]", text)
-            assert type(default)(said.split() if isinstance(default, tuple) else said) == default
+            (message,) = re.findall(r"\[default: ([^];]+)[];]", text)
+            assert (
+                type(default)(message.split() if isinstance(default, tuple) else message) == default
+            )
             checked += 1
     assert checked >= 5
 
@@ -64,18 +66,18 @@ def test_every_option_says_what_it_means(command):
 
 
 def test_no_meaning_of_a_setting_is_a_fragment():
-    meanings = {one.name: one.meaning for one in settings_of(Config)}
+    meanings = {item.name: item.meaning for item in settings_of(Config)}
     assert len(meanings) > 100
     assert not {name: text for name, text in meanings.items() if FRAGMENT.match(text)}
 
 
 def test_help_has_the_defaults_of_the_command():
-    said = {command: lines(command) for command in COMMANDS}
+    message = {command: lines(command) for command in COMMANDS}
     for command, samples in (("train", 8), ("eval", 4), ("sample", 1)):
-        assert said[command]["samples"].endswith(f"[default: {samples}]")
-    assert said["train"]["max-tokens"].endswith("[default: 1024; tiny: 80]")
-    assert "up to 32768" in said["eval"]["max-tokens"]
-    assert "[default" not in said["train"]["limit"]
+        assert message[command]["samples"].endswith(f"[default: {samples}]")
+    assert message["train"]["max-tokens"].endswith("[default: 1024; tiny: 80]")
+    assert "up to 32768" in message["eval"]["max-tokens"]
+    assert "[default" not in message["train"]["limit"]
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "export", "show", "doctor"])

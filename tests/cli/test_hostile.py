@@ -113,8 +113,8 @@ def test_a_line_of_ten_megabytes_neither_crashes_nor_hangs():
         {"problem": "What is 1 + 1?", "answer": "2", "id": "good", "x": "y" * 10_000_000},
     ]
     data = "\n".join(map(json.dumps, rows)).encode()
-    done, found = invoke("eval", "-", "-n", "1", "--max-tokens", "3", "--skip-bad", stdin=data)
-    assert [row["id"][:4] for row in found] == ["1 + ", "good"]
+    done, actual = invoke("eval", "-", "-n", "1", "--max-tokens", "3", "--skip-bad", stdin=data)
+    assert [row["id"][:4] for row in actual] == ["1 + ", "good"]
     assert f"field answer is longer than {LONGEST_ANSWER} characters" in done.stderr
     assert "10000000 characters cannot fit a context of 2048 tokens" in done.stderr
     assert len(done.stderr) < 10_000

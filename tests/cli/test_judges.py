@@ -23,8 +23,8 @@ def test_both_judges_pipe_the_rows_on_which_they_differ(rlvr):
     done = rlvr(*JUDGED_BY_BOTH, "--by", "level", stdin=ROWS)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    said = [(row["id"], row["verdict"], row["judge"]["verdict"]) for row in rows]
-    assert said == [("a", "correct", "no_answer"), ("b", "wrong", "correct")]
+    message = [(row["id"], row["verdict"], row["judge"]["verdict"]) for row in rows]
+    assert message == [("a", "correct", "no_answer"), ("b", "wrong", "correct")]
     assert rows[1]["judge"] == {
         "name": rows[0]["judge"]["name"],
         "verdict": "correct",
@@ -50,8 +50,8 @@ def test_the_report_has_both_figures_and_the_agreement(tmp_path):
         "responses (math-verify)",
     ]
     assert report["agreement"]["only ours"] == report["agreement"]["only math-verify"] == 1
-    found = [path.read_text() for path in sorted((tmp_path / "out" / "responses").iterdir())]
-    assert [text.count("\n") for text in found] == [4, 4]
+    actual = [path.read_text() for path in sorted((tmp_path / "out" / "responses").iterdir())]
+    assert [text.count("\n") for text in actual] == [4, 4]
     again = invoke(*JUDGED_BY_BOTH, "--against", tmp_path / "out", "-q", stdin=ROWS)
     assert again.exit_code == 0, again.stderr
 

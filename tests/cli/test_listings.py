@@ -13,9 +13,9 @@ from rlvr_cli.data.sources import find_spec, known_sets
 def test_a_piped_preset_can_be_read_back_whole(capsys):
     list_algorithms()
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    found = {row.pop("algo"): Algorithm.model_validate(row) for row in rows}
-    assert found == ALGORITHMS
-    assert list(found) == list(ALGORITHMS)
+    actual = {row.pop("algo"): Algorithm.model_validate(row) for row in rows}
+    assert actual == ALGORITHMS
+    assert list(actual) == list(ALGORITHMS)
 
 
 def test_presets_on_a_terminal_are_a_line_each(capsys, monkeypatch):

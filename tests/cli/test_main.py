@@ -39,15 +39,15 @@ def rows(text: str) -> list[dict]:
 def test_eval_pipes_rows_and_says_the_figures(rlvr_process):
     done = rlvr_process("eval", "-", "-n", "3", "--max-tokens", "70", stdin=STDIN)
     assert done.returncode == 0, done.stderr
-    found = rows(done.stdout)
-    assert [(row["id"], row["sample"]) for row in found] == [
+    actual = rows(done.stdout)
+    assert [(row["id"], row["sample"]) for row in actual] == [
         (f"stdin-{line}", sample) for line in (1, 2, 3) for sample in range(3)
     ]
-    assert all(list(row)[: len(ROW_KEYS)] == ROW_KEYS for row in found)
-    assert found[0]["topic"] == "sums"
-    assert [row["answer"] for row in found[::3]] == ["7", "8", "8"]
-    correct = sum(row["verdict"] == "correct" for row in found)
-    assert all((row["reward"] == 1.0) == (row["verdict"] == "correct") for row in found)
+    assert all(list(row)[: len(ROW_KEYS)] == ROW_KEYS for row in actual)
+    assert actual[0]["topic"] == "sums"
+    assert [row["answer"] for row in actual[::3]] == ["7", "8", "8"]
+    correct = sum(row["verdict"] == "correct" for row in actual)
+    assert all((row["reward"] == 1.0) == (row["verdict"] == "correct") for row in actual)
     assert f"{correct / 9:.4f} on stdin (3 problems x 3 samples" in done.stderr
 
 
@@ -101,16 +101,16 @@ def test_sample_takes_text_files_and_stdin(rlvr_process, tmp_path):
     (tmp_path / "p.jsonl").write_text('{"problem": "What is 1 + 1?"}\n')
     done = rlvr_process("sample", "What is 2 + 2?", "p.jsonl", "-", "-n", "2", stdin=STDIN)
     assert done.returncode == 0, done.stderr
-    found = rows(done.stdout)
-    assert [row["problem"] for row in found[::2]] == [
+    actual = rows(done.stdout)
+    assert [row["problem"] for row in actual[::2]] == [
         "What is 2 + 2?",
         "What is 1 + 1?",
         "Start at 3, keep last digits: (a) +4",
         "Start at 6, keep last digits: (a) *3",
         "Start at 0, keep last digits: (a) -2",
     ]
-    assert "verdict" not in found[0]
-    assert "verdict" in found[-1]
+    assert "verdict" not in actual[0]
+    assert "verdict" in actual[-1]
 
 
 def test_train_on_piped_problems_writes_a_run(rlvr, rlvr_process, tmp_path):

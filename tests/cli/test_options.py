@@ -17,33 +17,33 @@ SHARED = {
 
 def uses(info: object) -> dict[str, tuple]:
     """The parameters of all commands that are declared by this option: flags and panel."""
-    found = {}
+    actual = {}
     for registered in app.registered_commands:
         name = registered.name or registered.callback.__name__
         for parameter, declared in inspect.signature(registered.callback).parameters.items():
             if info in get_args(declared.annotation)[1:]:
-                one = parameters(name)[parameter]
-                found[f"{name}.{parameter}"] = tuple(one.opts), one.rich_help_panel
-    return found
+                item = parameters(name)[parameter]
+                actual[f"{name}.{parameter}"] = tuple(item.opts), item.rich_help_panel
+    return actual
 
 
 @pytest.mark.parametrize("name", SHARED)
 def test_an_option_has_one_name_and_one_place(name):
     _, info = SHARED[name]
-    found = uses(info)
-    assert found, "no command uses it"
-    assert len(set(found.values())) == 1, found
-    ((_, panel),) = set(found.values())
+    actual = uses(info)
+    assert actual, "no command uses it"
+    assert len(set(actual.values())) == 1, actual
+    ((_, panel),) = set(actual.values())
     assert panel == info.rich_help_panel
 
 
 def test_short_names_and_panels():
-    flags = {name: set(one.opts) for name, one in parameters("eval").items()}
+    flags = {name: set(item.opts) for name, item in parameters("eval").items()}
     assert flags["samples"] == {"-n", "--samples"}
     assert flags["quiet"] == {"-q", "--quiet"}
     panels = {info.rich_help_panel for _, info in SHARED.values()} - {None}
     assert panels <= {*options.PANELS}
-    made = {one.rich_help_panel for one in parameters("train").values() if one.opts[0] != "data"}
+    made = {item.rich_help_panel for item in parameters("train").values() if item.opts[0] != "data"}
     assert made <= {None, *options.PANELS}
 
 
@@ -55,4 +55,4 @@ def test_commands_that_sample_have_the_same_option(name):
 
 
 def parameters(command: str) -> dict:
-    return {one.name: one for one in COMMANDS[command].params}
+    return {item.name: item for item in COMMANDS[command].params}

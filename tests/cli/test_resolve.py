@@ -74,10 +74,10 @@ def test_a_stranger_says_only_what_a_checkpoint_keeps(model, capsys):
     assert (config.steps, config.data.source) == (plain.steps, plain.data.source)
     assert config.rollout.kv_budget_mb == plain.rollout.kv_budget_mb != 9
     say_own_settings([name, name, "tiny"], Display())
-    said = capsys.readouterr().err
-    assert said.count("data.prompt 'boxed', rollout.samples 2") == 1
-    assert "not read: steps, rollout.kv_budget_mb, data.source;" in said
-    assert len(said.splitlines()) == 2
+    message = capsys.readouterr().err
+    assert message.count("data.prompt 'boxed', rollout.samples 2") == 1
+    assert "not read: steps, rollout.kv_budget_mb, data.source;" in message
+    assert len(message.splitlines()) == 2
 
 
 def test_no_file_is_read_because_a_stranger_names_it(model, tmp_path):

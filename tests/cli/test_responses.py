@@ -18,21 +18,21 @@ def score(*args, rows) -> tuple[list[dict], str]:
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
 
 
-def verdicts(found: list[dict]) -> list[str]:
-    return [row["verdict"] for row in found]
+def verdicts(actual: list[dict]) -> list[str]:
+    return [row["verdict"] for row in actual]
 
 
 def test_the_format_is_what_was_asked_for_else_what_the_rows_say():
-    said = {"verifier": "think_answer"}
-    found, words = score(rows=[RIGHT, LOOSE])
-    assert verdicts(found) == ["correct", "correct"]
+    message = {"verifier": "think_answer"}
+    actual, words = score(rows=[RIGHT, LOOSE])
+    assert verdicts(actual) == ["correct", "correct"]
     assert "judged as  " not in words
-    found, words = score(rows=[RIGHT | said, LOOSE | said])
-    assert verdicts(found)[0] == "correct"
-    assert verdicts(found)[1] != "correct"
+    actual, words = score(rows=[RIGHT | message, LOOSE | message])
+    assert verdicts(actual)[0] == "correct"
+    assert verdicts(actual)[1] != "correct"
     assert "judged as  think_answer, as the rows say" in words
-    found, _ = score("--set", "data.answer_format=any", rows=[RIGHT | said, LOOSE | said])
-    assert verdicts(found) == ["correct", "correct"]
+    actual, _ = score("--set", "data.answer_format=any", rows=[RIGHT | message, LOOSE | message])
+    assert verdicts(actual) == ["correct", "correct"]
 
 
 def test_each_label_has_its_own_figures_and_rows_in_the_order_of_labels():
@@ -45,8 +45,8 @@ def test_each_label_has_its_own_figures_and_rows_in_the_order_of_labels():
             ("m", "d", "8"),
         )
     ]
-    found, words = score(rows=rows)
-    assert [(r["model"], r["problem_set"]) for r in found] == [
+    actual, words = score(rows=rows)
+    assert [(r["model"], r["problem_set"]) for r in actual] == [
         ("m", "d"),
         ("m", "d"),
         ("n", "d"),
@@ -81,7 +81,7 @@ def test_files_are_joined_to_a_set_by_id_or_text_and_the_figures_are_handed_on(t
     assert "| m | " in done.stdout.splitlines()[2]
     assert "| 2 | 1 | 0.500 [" in done.stdout.splitlines()[2]
     done = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "json")
-    assert [one["model"] for one in json.loads(done.stdout)["results"]] == ["m", "n"]
+    assert [left["model"] for left in json.loads(done.stdout)["results"]] == ["m", "n"]
 
 
 def test_files_of_one_name_are_models_of_their_own(tmp_path, monkeypatch):
@@ -92,8 +92,8 @@ def test_files_of_one_name_are_models_of_their_own(tmp_path, monkeypatch):
         (tmp_path / folder / "out.jsonl").write_text(jsonl({"id": "a", "response": response}))
     given = ("--responses", "A/out.jsonl", "--responses", "B/out.jsonl")
     done = invoke("eval", "set.jsonl", *given, "--format", "csv", "--out", "r")
-    found = [line.split(",") for line in done.stdout.splitlines()[1:]]
-    assert [(line[0], line[5]) for line in found] == [("A/out", "1.0"), ("B/out", "0.0")]
+    actual = [line.split(",") for line in done.stdout.splitlines()[1:]]
+    assert [(line[0], line[5]) for line in actual] == [("A/out", "1.0"), ("B/out", "0.0")]
     shown = invoke("show", "r").stdout
     assert "r: A/out on set.jsonl" in shown
     assert shown.count("1 of 1") == shown.count("0 of 1") == 1
@@ -106,9 +106,11 @@ def test_what_does_not_fit_the_named_set_is_said(tmp_path, monkeypatch):
     rows = [{"id": 1.0, "answer": "1.0", "response": "1"}, {"id": 2, "answer": 5, "response": "5"}]
     (tmp_path / "in.jsonl").write_text(jsonl(*rows))
     given = ("eval", "set.jsonl", "--responses", "in.jsonl")
-    said = " ".join(invoke(*given).stderr.split())
-    assert "in: no response to 1 of the 3 problems of set.jsonl; the figures leave" in said
-    assert "1 row with another gold answer than the set's, which counts (in.jsonl:2: 5, 2)" in said
+    message = " ".join(invoke(*given).stderr.split())
+    assert "in: no response to 1 of the 3 problems of set.jsonl; the figures leave" in message
+    assert (
+        "1 row with another gold answer than the set's, which counts (in.jsonl:2: 5, 2)" in message
+    )
     assert "no response to" not in invoke(*given, "--limit", 2).stderr
 
 
@@ -164,16 +166,16 @@ def test_every_extracted_answer_votes_where_that_is_asked_for(tmp_path):
         for text, end in zip(texts, ends, strict=True)
     ]
     form, votes = ("--set", "data.answer_format=boxed"), ("--set", "eval.votes=all")
-    found = {}
+    actual = {}
     for name, more in (("valid", ()), ("all", votes)):
         _, words = score(*form, *more, "--k", "1,6", "--out", str(tmp_path / name), rows=rows)
-        (found[name],) = json.loads((tmp_path / name / "report.json").read_text())["results"]
+        (actual[name],) = json.loads((tmp_path / name / "report.json").read_text())["results"]
         assert ("as boxed, every extracted answer votes" in words) is (name == "all")
-    assert found["valid"]["cons@k"]["6"]["value"] == 0.0  # 7 has one vote, 8 has two
-    assert found["all"]["cons@k"]["6"]["value"] == 0.5  # three each: the third 8 was cut off
-    assert found["valid"]["pass@k"] == found["all"]["pass@k"]
-    how = [found[name]["fingerprint"]["verifier"] for name in found]
-    assert [one.get("votes") for one in how] == [None, "all"]
+    assert actual["valid"]["cons@k"]["6"]["value"] == 0.0  # 7 has one vote, 8 has two
+    assert actual["all"]["cons@k"]["6"]["value"] == 0.5  # three each: the third 8 was cut off
+    assert actual["valid"]["pass@k"] == actual["all"]["pass@k"]
+    how = [actual[name]["fingerprint"]["verifier"] for name in actual]
+    assert [item.get("votes") for item in how] == [None, "all"]
     against = ("--against", str(tmp_path / "valid"), "--out", str(tmp_path / "compared"))
     _, words = score(*form, *votes, *against, "--k", "6", rows=rows)
     compared = json.loads((tmp_path / "compared" / "report.json").read_text())["against"]

@@ -45,14 +45,16 @@ def test_a_run_logs_each_reward_and_resumes_bit_for_bit(tmp_path):
         assert "a/config.yaml: its rewards are code, which no directory may have run" in line
         assert asked in line
     (again,) = trained("--resume", "a", *OWN, "--steps", 2, "-q")
-    one, two = (load_file(f"{run}/checkpoints/step-2/model.safetensors") for run in ("whole", "a"))
-    assert all(one[name].equal(two[name]) for name in one)
+    first, two = (
+        load_file(f"{run}/checkpoints/step-2/model.safetensors") for run in ("whole", "a")
+    )
+    assert all(first[name].equal(two[name]) for name in first)
     assert rows("whole", 2) == rows("a", 2)
     assert again["reward"] == whole[1]["reward"]
     for row in rows("a", 2):
-        found = row["rewards"]
-        assert found["my"] == len(row["response"]) % 5 / 4
-        assert row["reward"] == found["my"] + found["math"] / 2 + found["format"] / 4
+        actual = row["rewards"]
+        assert actual["my"] == len(row["response"]) % 5 / 4
+        assert row["reward"] == actual["my"] + actual["math"] / 2 + actual["format"] / 4
     for name in ("my", "math", "format"):
         mean = sum(row["rewards"][name] for row in rows("a", 2)) / 8
         assert again[f"reward/{name}"] == pytest.approx(mean)
@@ -72,9 +74,9 @@ def test_graded_rewards_and_a_filter_on_one(tmp_path):
     row = ("--algo", "row.yaml", "--reward", "my.py:0", "--reward", "math", "--reward", "format")
     (step,) = trained(*SMALL[:-2], *ONE, *row, *graded, "--steps", 1, "--out", "a")
     assert step["groups_trained"] == 2
-    for found in rows("a", 1):
-        expected = 3 * (found["verdict"] == "correct") + 0.5 * found["format_ok"]
-        assert found["reward"] == expected
+    for actual in rows("a", 1):
+        expected = 3 * (actual["verdict"] == "correct") + 0.5 * actual["format_ok"]
+        assert actual["reward"] == expected
     config = yaml.safe_load(Path("a/config.yaml").read_text())
     assert (config["algo"], config["algorithm"]["filter"]["max_gen_batches"]) == ("grpo", 0)
 
@@ -95,12 +97,12 @@ def test_dynamic_sampling_compares_what_is_paid(args, metric):
     config = yaml.safe_load(Path("a/config.yaml").read_text())
     assert config["algorithm"]["filter"]["metric"] == metric
     by_problem: dict[str, list[dict]] = {}
-    for found in rows("a", 1):
-        by_problem.setdefault(found["id"], []).append(
-            found | {"is_right": found["verdict"] == "correct"}
+    for actual in rows("a", 1):
+        by_problem.setdefault(actual["id"], []).append(
+            actual | {"is_right": actual["verdict"] == "correct"}
         )
     column = "reward" if metric == "reward" else "is_right"
-    differ = [len({found[column] for found in group}) > 1 for group in by_problem.values()]
+    differ = [len({actual[column] for actual in group}) > 1 for group in by_problem.values()]
     assert step["groups_trained"] + step["groups_carried"] == sum(differ)
 
 
@@ -167,9 +169,9 @@ def test_the_example_is_installed_and_trains(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path / "installed"))
     folder = tmp_path / "installed" / "rlvr_example"
     rewards = ("tidy:0.5", f"{folder}/rewards.py:distinct:0.1", "rlvr_example.rewards:tidy:0")
-    line = refused("train", *(word for one in rewards for word in ("--reward", one)))
+    line = refused("train", *(word for item in rewards for word in ("--reward", item)))
     assert "two rewards are called tidy" in line
-    asked = [word for one in ("math", *rewards[:2]) for word in ("--reward", one)]
+    asked = [word for item in ("math", *rewards[:2]) for word in ("--reward", item)]
     files = (folder / "sums.yaml", "--algo", folder / "my_grpo.yaml")
     (step,) = trained(*files, *SMALL[:-2], *ONE, *asked, "--steps", 1, "--out", "a")
     assert {"reward/math", "reward/tidy", "reward/distinct"} <= step.keys()

@@ -63,9 +63,9 @@ def test_a_model_without_a_chat_template_is_sampled(rlvr, tmp_path):
 
 def test_responses_to_several_texts_can_be_judged(rlvr):
     done = rlvr("sample", "What is 2 + 2?", "What is 1 + 1?", "--max-tokens", "4")
-    found = [{**json.loads(line), "answer": "2"} for line in done.stdout.splitlines()]
-    assert [row["id"] for row in found] == ["prompt-1", "prompt-2"]
-    judged = rlvr("eval", "--responses", "-", stdin=jsonl(*found))
+    actual = [{**json.loads(line), "answer": "2"} for line in done.stdout.splitlines()]
+    assert [row["id"] for row in actual] == ["prompt-1", "prompt-2"]
+    judged = rlvr("eval", "--responses", "-", stdin=jsonl(*actual))
     assert judged.returncode == 0, judged.stderr
 
 

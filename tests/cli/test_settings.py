@@ -30,9 +30,9 @@ def test_the_page_of_settings_is_fresh():
 def test_every_setting_is_listed_with_its_meaning_and_default():
     names = [row.name for row in ROWS]
     assert [row.name for row in ROWS if not row.meaning.endswith(".")] == []
-    listed = [json.loads(line) for line in out("train", "--settings").splitlines()]
-    assert [row["name"] for row in listed] == names
-    by_name = {row["name"]: row for row in listed}
+    listing = [json.loads(line) for line in out("train", "--settings").splitlines()]
+    assert [row["name"] for row in listing] == names
+    by_name = {row["name"]: row for row in listing}
     assert by_name["optim.lr"]["default"] == "1e-06"
     assert by_name["optim.lr"]["flag"] == "--lr"
     assert "cosine" in by_name["optim.schedule"]["meaning"]
@@ -40,8 +40,8 @@ def test_every_setting_is_listed_with_its_meaning_and_default():
 
 
 def test_a_section_is_listed_alone():
-    listed = [json.loads(line) for line in out("train", "--settings", "optim").splitlines()]
-    assert {row["name"].split(".")[0] for row in listed} == {"optim"}
+    listing = [json.loads(line) for line in out("train", "--settings", "optim").splitlines()]
+    assert {row["name"].split(".")[0] for row in listing} == {"optim"}
     done = CliRunner().invoke(app, ["train", "--settings", "optm"])
     assert (done.exit_code, "known: algo, steps" in done.stderr) == (2, True)
 
@@ -50,9 +50,9 @@ def test_a_section_is_listed_alone():
 def test_help_says_what_the_list_says(command):
     env = {"COLUMNS": "400", "NO_COLOR": "1"}
     shown = " ".join(CliRunner().invoke(app, [command, "--help"], env=env).stdout.split())
-    for name, one in flags_of(command).items():
+    for name, item in flags_of(command).items():
         if (command, name) != ("eval", "data") and (command, name) != ("eval", "model"):
-            assert one.meaning in shown, name
+            assert item.meaning in shown, name
 
 
 def printed(*args: str) -> dict:

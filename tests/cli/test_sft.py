@@ -71,8 +71,8 @@ def test_a_response_that_is_too_long_is_named(rlvr, tmp_path):
 
 def test_right_responses_of_a_run_are_rows_to_learn_from(rlvr, tmp_path):
     """Rejection sampling in two commands: eval, and sft on the rows that are right."""
-    found = rlvr("eval", "chains", "--limit", "16", "-n", "2", "--max-tokens", "70")
-    right = [row for row in map(json.loads, found.stdout.splitlines()) if row["reward"] == 1]
+    actual = rlvr("eval", "chains", "--limit", "16", "-n", "2", "--max-tokens", "70")
+    right = [row for row in map(json.loads, actual.stdout.splitlines()) if row["reward"] == 1]
     assert right
     (tmp_path / "right.jsonl").write_text(jsonl(right))
     done = rlvr("train", "right.jsonl", *FLAGS, "--steps", "1", "--out", "run")

@@ -29,7 +29,7 @@ def perturbed(directory: Path, seed: int = 0) -> Path:
     return directory
 
 
-def said(done) -> str:
+def printed(done) -> str:
     return " ".join(done.stderr.split())
 
 
@@ -44,7 +44,7 @@ def test_the_policy_comes_nearer_without_a_gold_answer_and_a_resume_is_exact(rlv
     train = ("train", "questions.jsonl", *FLAGS, "--teacher", "teacher")
     done = rlvr(*train, "--steps", "4", "--out", "whole")
     history = rows_of(done)
-    assert "teacher teacher: Qwen2ForCausalLM: its responses run packed" in said(done)
+    assert "teacher teacher: Qwen2ForCausalLM: its responses run packed" in printed(done)
     assert "golds" not in done.stderr
     assert history[-1]["ref_kl"] < history[0]["ref_kl"] / 2
     assert {(row["pass@1"], row["reward"], row["no_update"]) for row in history} == {(None,) * 3}

@@ -40,19 +40,19 @@ def lines(capsys) -> list[str]:
 
 def test_what_is_going_to_happen_is_said_and_a_check_writes_nothing(configured, tmp_path, capsys):
     start(configured("algorithm.surrogate.high=0.3"), tmp_path / "out", Display(), check_only=True)
-    said = lines(capsys)
-    assert said[0].startswith("policy tiny: ")
-    assert said[1].startswith("model Qwen2ForCausalLM: ")
-    assert said[2] == (
+    message = lines(capsys)
+    assert message[0].startswith("policy tiny: ")
+    assert message[1].startswith("model Qwen2ForCausalLM: ")
+    assert message[2] == (
         "problems 3 of problems.jsonl; 0 held out; problem from problem, answer from answer"
     )
-    assert said[3].startswith("algorithm grpo: ")
-    assert said[3].endswith("; changed: surrogate.high 0.2 -> 0.3")
-    assert "one update a batch: every ratio is 1, so clip is policy_gradient" in said[4]
-    assert said[5].startswith(
+    assert message[3].startswith("algorithm grpo: ")
+    assert message[3].endswith("; changed: surrogate.high 0.2 -> 0.3")
+    assert "one update a batch: every ratio is 1, so clip is policy_gradient" in message[4]
+    assert message[5].startswith(
         "optimizer 2 steps of 2 problems x 2 samples, at most 3 tokens, temperature 1; 1 update a "
     )
-    assert said[6:] == ["check nothing stands in the way of this run"]
+    assert message[6:] == ["check nothing stands in the way of this run"]
     assert not (tmp_path / "out").exists()
 
 
@@ -61,9 +61,9 @@ def test_problems_that_are_also_held_out_are_counted(configured, tmp_path, capsy
     held_out.write_text(PROBLEMS.splitlines(True)[0] + jsonl({"problem": "new", "answer": 1}))
     config = configured(f"eval.source={held_out}", "eval.limit=5")
     start(config, tmp_path / "out", Display(), check_only=True)
-    said = "\n".join(lines(capsys))
-    assert "warning 1 of 2 held-out problems are also trained on" in said
-    assert "3 of problems.jsonl; 2 held out" in said
+    message = "\n".join(lines(capsys))
+    assert "warning 1 of 2 held-out problems are also trained on" in message
+    assert "3 of problems.jsonl; 2 held out" in message
 
 
 def test_a_finding_that_is_an_error_ends_it_and_others_are_said(
@@ -77,9 +77,9 @@ def test_a_finding_that_is_an_error_ends_it_and_others_are_said(
     monkeypatch.setattr(module, "preflight", preflight)
     with pytest.raises(UserError, match=r"^bad$"):
         start(configured(), tmp_path / "out", Display())
-    said = lines(capsys)
-    assert "label text" in said
-    assert said[-2:] == ["warning so so", "warning fair"]
+    message = lines(capsys)
+    assert "label text" in message
+    assert message[-2:] == ["warning so so", "warning fair"]
     assert not (tmp_path / "out").exists()
 
 
@@ -97,7 +97,7 @@ def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
     assert [json.loads(line)["step"] for line in out.splitlines()] == [3]
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 3
     assert "steps: 3" in (run / "config.yaml").read_text()
-    assert [one.step for one in checkpoints(run)] == [3, 2]
+    assert [item.step for item in checkpoints(run)] == [3, 2]
 
 
 def test_a_state_that_cannot_be_read_is_passed_over(configured, tmp_path, capsys):
@@ -111,8 +111,8 @@ def test_a_state_that_cannot_be_read_is_passed_over(configured, tmp_path, capsys
     (newest / MANIFEST).write_text(json.dumps(manifest))
     capsys.readouterr()
     start(load_again(run, {}, None), run, Display(), again=True)
-    said = capsys.readouterr().err
-    assert said.count("step-2 is damaged: it cannot be read (SafetensorError: ") == 1
-    assert "from the end of step 1" in said
+    message = capsys.readouterr().err
+    assert message.count("step-2 is damaged: it cannot be read (SafetensorError: ") == 1
+    assert "from the end of step 1" in message
     assert len((run / "metrics.jsonl").read_text().splitlines()) == 2
     assert checkpoints(run)[0].integrity_error() is None

@@ -15,7 +15,7 @@ from rlvr_cli.core.settings import leaves, settings_of
 
 
 @pytest.mark.parametrize(
-    ("top", "said"),
+    ("top", "message"),
     [
         ({"lr": 1}, "lr is not a setting; did you mean optim.lr?"),
         ({"optim": {"lrr": 1}}, "optim.lrr is not a setting; did you mean optim.lr?"),
@@ -25,9 +25,9 @@ from rlvr_cli.core.settings import leaves, settings_of
         ({"actor": {"optim": {"lr": 1}}}, "actor.optim.lr is --lr here"),
     ],
 )
-def test_an_unknown_name_says_what_may_be_meant(top, said):
+def test_an_unknown_name_says_what_may_be_meant(top, message):
     ((key, value),) = leaves(top)
-    with pytest.raises(UserError, match=f"^here: {re.escape(said)}"):
+    with pytest.raises(UserError, match=f"^here: {re.escape(message)}"):
         assign(Config, {}, key, value, "here")
 
 
@@ -54,7 +54,7 @@ TRIED = [
 
 def flags() -> set[str]:
     train = get_command(app).commands["train"]
-    return {option for one in train.params for option in one.opts}
+    return {option for item in train.params for option in item.opts}
 
 
 @pytest.mark.parametrize("flag", TRIED)
@@ -70,8 +70,8 @@ def test_every_flag_that_people_try_is_known_or_answered(flag, capsys):
 
 
 def test_what_foreign_names_stand_for_exists():
-    known = {row.name for row in ROWS} | flags() | {"DATA"}
-    assert {ours for ours in foreign_names() if ours not in known and " " not in ours} == set()
+    expected = {row.name for row in ROWS} | flags() | {"DATA"}
+    assert {ours for ours in foreign_names() if ours not in expected and " " not in ours} == set()
     for ours, (name, *_) in foreign_names().items():
         assert ours in foreign_answer(name)
     assert foreign_answer("zzz") is None
@@ -80,10 +80,10 @@ def test_what_foreign_names_stand_for_exists():
 def test_what_is_counted_otherwise_is_said_with_its_arithmetic():
     """TRL 1.16: 8 responses a device x 4 steps of generation / 8 samples are 4 problems."""
     sentences = [ours for ours in foreign_names() if " " in ours]
-    told = {name for one in sentences for name in foreign_names()[one]}
+    told = {name for item in sentences for name in foreign_names()[item]}
     assert {"epsilon", "scale_rewards", "steps_per_generation", "warmup_ratio"} <= told
-    said = foreign_answer("per_device_train_batch_size")
-    assert said.startswith("per_device_train_batch_size: --prompts counts problems: devices x ")
+    message = foreign_answer("per_device_train_batch_size")
+    assert message.startswith("per_device_train_batch_size: --prompts counts problems: devices x ")
     assert foreign_answer("report_to") == "report_to is --track here"
     settings = {name for text in sentences for name in re.findall(r"--set ([\w.]+)=", text)}
     assert settings <= {row.name for row in ROWS}

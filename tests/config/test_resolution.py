@@ -206,13 +206,15 @@ def test_a_key_without_a_name_and_a_value_that_is_no_yaml():
         with pytest.raises(UserError, match=r"write it as section\.key=value"):
             set_layer([assignment])
     assert set_layer(["data.where=[a"]) == [Given("data.where", "[a", "--set data.where=[a")]
-    keys = [one.origin for one in set_layer(["a.b.c=1", "a.b=1", "data.prompt=p", "a.kind=1"])]
+    keys = [item.origin for item in set_layer(["a.b.c=1", "a.b=1", "data.prompt=p", "a.kind=1"])]
     assert keys == ["--set data.prompt=p", "--set a.kind=1", "--set a.b=1", "--set a.b.c=1"]
 
 
 def test_what_must_be_an_algorithm_and_what_has_an_end():
-    for given, said in ((3, "3"), ("x" * 200, "x" * 100 + "…")):
-        with pytest.raises(UserError, match=f"--algo {said}: no such algorithm; choose from ppo, "):
+    for given, message in ((3, "3"), ("x" * 200, "x" * 100 + "…")):
+        with pytest.raises(
+            UserError, match=f"--algo {message}: no such algorithm; choose from ppo, "
+        ):
             resolve([Given("algo", given, "here")])
     assert resolve([]).algo == "dapo"
     assert list(yaml.safe_load(as_yaml(resolve([]))))[:3] == ["algo", "steps", "seed"]
@@ -225,7 +227,7 @@ def test_a_file_is_named_by_its_flag_or_by_its_own_origin(tmp_path):
     file.write_text("seed: 3\noptim: {lr: 0.5}\n")
     origin = f"--config {file}"
     assert yaml_layer(file) == [Given("seed", 3, origin), Given("optim.lr", 0.5, origin)]
-    assert {one.origin for one in yaml_layer(file, "a run")} == {"a run"}
+    assert {item.origin for item in yaml_layer(file, "a run")} == {"a run"}
     for empty in ("", "#" * LARGEST_YAML):
         file.write_text(empty)
         assert yaml_layer(file) == []

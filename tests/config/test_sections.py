@@ -26,7 +26,7 @@ def classes(annotation: object) -> list[type[Section]]:
     """The sections and choices that a field of this type can hold."""
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation]
-    return [found for part in get_args(annotation) for found in classes(part)]
+    return [actual for part in get_args(annotation) for actual in classes(part)]
 
 
 def last_name(node: ast.AST | None) -> str | None:
@@ -52,32 +52,32 @@ def reads(tree: ast.AST) -> set[tuple[str, str]]:
             named |= {(last_name(to), last_name(of)) for to, of in pairs}
         elif isinstance(node, ast.NamedExpr):
             named.add((last_name(node.target), last_name(node.value)))
-    found = {
+    actual = {
         (last_name(node.value), node.attr) for node in nodes if isinstance(node, ast.Attribute)
     }
     for node in nodes:
         if isinstance(node, ast.Call) and last_name(node.func) == "model_dump":
             for word in node.keywords:
                 if word.arg == "include" and isinstance(word.value, ast.Set):
-                    found |= {
+                    actual |= {
                         (last_name(node.func.value), key) for key in ast.literal_eval(word.value)
                     }
-    return {(name, key) for of, key in found for alias, name in named if alias == of}
+    return {(name, key) for of, key in actual for alias, name in named if alias == of}
 
 
 def test_every_setting_is_read_somewhere():
     package = Path(rlvr_cli.__file__).parent
-    found = set()
+    actual = set()
     for path in package.rglob("*.py"):
         if path.name not in ("sections.py", "choices.py", "kinds.py", "main.py"):
-            found |= reads(ast.parse(path.read_text()))
-    found |= {(name, "source") for name, key in found if key == "sources"}  # one, as a list
-    found |= {(name, "importance_correction") for name, key in found if key == "correction"}
+            actual |= reads(ast.parse(path.read_text()))
+    actual |= {(name, "source") for name, key in actual if key == "sources"}  # one, as a list
+    actual |= {(name, "importance_correction") for name, key in actual if key == "correction"}
     for name, part in parts():
-        if (name, "cells") in found:  # the component takes them all: algorithm/test_choices.py
+        if (name, "cells") in actual:  # the component takes them all: algorithm/test_choices.py
             continue
         settings = set(part.model_fields) - {"kind"}
-        assert {key for key in settings if (name, key) not in found} == set(), name
+        assert {key for key in settings if (name, key) not in actual} == set(), name
 
 
 def test_a_setting_is_not_read_because_another_has_its_name():

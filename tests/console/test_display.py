@@ -100,7 +100,7 @@ def test_a_response_is_shown_as_its_characters_become_whole(capsys):
     pieces = {0: "<think>", 1: "a", 2: "\x1b", 3: "</think>", 4: "b", 5: "\ufffd", 6: "é"}
 
     def decode(ids: list[int]) -> str:
-        return "".join(pieces[one] for one in ids).replace("\ufffdé", "é")
+        return "".join(pieces[item] for item in ids).replace("\ufffdé", "é")
 
     live, styles = LiveResponse(decode, think_open=False), []
     whole = live.console.print

@@ -89,11 +89,11 @@ def test_differences_with_their_tests():
     def difference(p, better, worse):
         return estimate(0.25, 9, p=p, better=better, worse=worse)
 
-    found = {
+    actual = {
         "pass@k": {"1": difference(0.0009, 5, 0), "8": difference(0.001, 4, 1)},
         "cons@k": {"1": difference(0.5, 2, 2)},
     }
-    lines = differences(found)
+    lines = differences(actual)
     assert [line[0] for line in lines] == ["ours less theirs", "pass@1", "pass@8", "cons@1"]
     assert [line[-3:] for line in lines[1:]] == [
         ["<0.001", "5", "0"],

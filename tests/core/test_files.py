@@ -81,8 +81,8 @@ def test_a_directory_is_made_whole_or_not_at_all(tmp_path):
 
 def test_the_checksum_is_sha256(tmp_path):
     (tmp_path / "file").write_bytes(b"abc")
-    known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert sha256(tmp_path / "file") == known
+    expected = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert sha256(tmp_path / "file") == expected
 
 
 def test_a_lock_is_for_one_process_and_ends_with_it(tmp_path):

@@ -45,10 +45,10 @@ def test_records_their_arguments_and_their_errors(capfd):
         raise ValueError(NASTY)
     except ValueError:
         logger.exception("failed")
-    said = capfd.readouterr().err
-    assert said.startswith(f"about {SHOWN}\nfailed\nTraceback")
-    assert said.rstrip("\n").endswith(f"ValueError: {SHOWN}")
-    assert "\x1b" not in said
+    message = capfd.readouterr().err
+    assert message.startswith(f"about {SHOWN}\nfailed\nTraceback")
+    assert message.rstrip("\n").endswith(f"ValueError: {SHOWN}")
+    assert "\x1b" not in message
 
 
 def test_a_long_message_is_cut(capfd):
@@ -57,9 +57,9 @@ def test_a_long_message_is_cut(capfd):
     logger.addHandler(logging.StreamHandler())
     logger.propagate = False
     logger.warning("x" * 1_000_000)
-    said = capfd.readouterr().err
-    assert said.startswith("x" * 4000 + " … (1000000 characters)")
-    assert len(said) < 4100
+    message = capfd.readouterr().err
+    assert message.startswith("x" * 4000 + " … (1000000 characters)")
+    assert len(message) < 4100
 
 
 def test_warnings():
@@ -79,10 +79,10 @@ def test_progress_bars(bar, capfd):
     with bar([1], desc=NASTY, unit=NASTY, disable=False, file=sys.stderr) as shown:
         shown.set_postfix({NASTY: NASTY})
         shown.update()
-    said = capfd.readouterr().err
-    assert SHOWN in said
-    assert "100%" in said
-    assert not set(said) & {"\x07", "\x1b"}
+    message = capfd.readouterr().err
+    assert SHOWN in message
+    assert "100%" in message
+    assert not set(message) & {"\x07", "\x1b"}
 
 
 def test_twice_is_once():

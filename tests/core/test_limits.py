@@ -48,19 +48,19 @@ def test_a_tighter_limit_stays():
 
 
 def test_another_thread_is_bounded_in_memory_alone():
-    found = []
+    actual = []
 
     def run():
         try:
             with bounded(0.01, 64 << 20):
                 bytearray(4 << 30)  # more than a process may have freed and keeps
         except MemoryError as error:
-            found.append(error)
+            actual.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
     thread.join()
-    assert len(found) == 1
+    assert len(actual) == 1
 
 
 def write(root, files):

@@ -170,16 +170,16 @@ def test_a_setting_says_what_is_done_with_it():
         inner: Inner = Inner()
         whole: Free = Free()
 
-    found = {one.name: one for one in settings_of(Outer)}
-    assert list(found) == ["inner.one", "inner.two", "whole.count", "whole.flagged"]
-    assert found["inner.one"].use == Use(flag="--one", kept=True)
-    assert found["inner.two"].use == Use()
-    assert found["whole.count"].use == Use(on_resume="free")
-    assert found["whole.flagged"].use == Use(flag="--flagged", on_resume="free")
+    actual = {one.name: one for one in settings_of(Outer)}
+    assert list(actual) == ["inner.one", "inner.two", "whole.count", "whole.flagged"]
+    assert actual["inner.one"].use == Use(flag="--one", kept=True)
+    assert actual["inner.two"].use == Use()
+    assert actual["whole.count"].use == Use(on_resume="free")
+    assert actual["whole.flagged"].use == Use(flag="--flagged", on_resume="free")
 
 
 def test_every_word_of_a_declaration_is_kept():
-    said = {
+    message = {
         "read_by": ("eval", "sample"),
         "flag": "--max-tokens",
         "flag_of": ("eval",),
@@ -190,12 +190,12 @@ def test_every_word_of_a_declaration_is_kept():
     }
 
     class Whole(Section):
-        said_all: int = setting(1, **said, ge=0)
+        said_all: int = setting(1, **message, ge=0)
         said_none: int = setting(2)
 
-    found = {one.name: one.use for one in settings_of(Whole, "a.")}
-    assert found == {"a.said_all": Use(**said), "a.said_none": Use()}
-    assert found["a.said_none"].default_in == {}
+    actual = {one.name: one.use for one in settings_of(Whole, "a.")}
+    assert actual == {"a.said_all": Use(**message), "a.said_none": Use()}
+    assert actual["a.said_none"].default_in == {}
     assert Whole().said_all + Whole().said_none == 3
     with pytest.raises(ValueError, match="greater than or equal to 0"):
         Whole(said_all=-1)
@@ -257,11 +257,11 @@ def described(name, default, meaning, values=(), of=()):
 
 
 def test_settings_are_listed_with_their_words_and_defaults():
-    listed = [
+    listing = [
         (one.name, one.default, one.meaning, one.values, one.of)
         for one in settings_of(Listed, "top.")
     ]
-    assert listed == [
+    assert listing == [
         described("top.part.count", 5, ""),
         described("top.part.pair", (1, 2), ""),
         described("top.shape", "solid", "A form with corners.", ("flat", "even", "solid")),

@@ -69,9 +69,9 @@ class Outer(BaseModel):
 
 
 def test_the_first_mistake_with_its_place():
-    with pytest.raises(ValidationError) as found:
+    with pytest.raises(ValidationError) as actual:
         Outer.model_validate({"inner": [{"count": 1}, {"count": 0}], "late": "x"})
-    assert first_mistake(found.value) == "inner.1.count must be 1 or more"
+    assert first_mistake(actual.value) == "inner.1.count must be 1 or more"
 
 
 def nested(levels, wrap):
@@ -93,5 +93,5 @@ def test_one_is_singular():
 
 
 def test_a_prompt_that_opens_think_by_itself():
-    found = [opens_thought(text) for text in ("a<think>\n", "<think> a", "</think>", "", None)]
-    assert found == [True, False, False, False, False]
+    actual = [opens_thought(text) for text in ("a<think>\n", "<think> a", "</think>", "", None)]
+    assert actual == [True, False, False, False, False]

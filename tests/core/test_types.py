@@ -43,8 +43,8 @@ def test_only_one_verdict_is_right(verdict):
 
 
 def test_problems_share_no_fields():
-    one, other = Problem("1", "p", None), Problem("2", "q", None)
-    one.extra["level"] = 3
+    first, other = Problem("1", "p", None), Problem("2", "q", None)
+    first.extra["level"] = 3
     assert other.extra == {}
 
 

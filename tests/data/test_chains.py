@@ -29,11 +29,11 @@ def test_chains_are_right_seeded_and_have_every_level_evenly():
             total = {"+": total + number, "-": total - number, "*": total * number}[op]
         assert int(row["answer"]) == total % 10
         assert row["level"] == _level(steps)
-    known = Counter(row["level"] for row in rows[:800])
-    assert set(known) == set(range(1, 9))
+    expected = Counter(row["level"] for row in rows[:800])
+    assert set(expected) == set(range(1, 9))
     # a level of n operations has 10 * 21 ** n chains, so that the first runs out
-    assert known[1] <= 210
-    assert all(70 <= known[level] <= 140 for level in range(2, 9))
+    assert expected[1] <= 210
+    assert all(70 <= expected[level] <= 140 for level in range(2, 9))
     new = Counter(row["level"] for row in rows[800:])
     assert set(new) == {9, 10, 11, 12}
     assert all(30 <= count <= 70 for count in new.values())

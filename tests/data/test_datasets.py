@@ -71,8 +71,8 @@ def test_names_that_people_type_find_their_set(asked, name):
 def test_the_levels_of_math_are_chosen_by_their_field(tmp_path):
     rows = [{"problem": f"p{n}", "solution": SOLUTION, "level": f"Level {n}"} for n in range(1, 6)]
     (tmp_path / "math_test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = load_problems("math", "test", root=str(tmp_path), where="level=Level 4,Level 5")
-    assert [problem.problem for problem in found.problems] == ["p4", "p5"]
+    actual = load_problems("math", "test", root=str(tmp_path), where="level=Level 4,Level 5")
+    assert [problem.problem for problem in actual.problems] == ["p4", "p5"]
 
 
 def test_a_local_copy_may_be_named_plainly_or_lie_in_a_folder(tmp_path):

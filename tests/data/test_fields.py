@@ -28,8 +28,8 @@ Row = Callable[[str, str], dict]
 
 
 def lines(row: Row) -> Callable[[Path], None]:
-    rows = [row(*one) for one in SUMS]
-    return lambda path: path.write_text("".join(json.dumps(one) + "\n" for one in rows))
+    rows = [row(*item) for item in SUMS]
+    return lambda path: path.write_text("".join(json.dumps(item) + "\n" for item in rows))
 
 
 def table(delimiter: str, *names: str) -> Callable[[Path], None]:
@@ -41,7 +41,7 @@ def table(delimiter: str, *names: str) -> Callable[[Path], None]:
 
 
 def parquet(row: Row) -> Callable[[Path], None]:
-    rows = [row(*one) for one in SUMS]
+    rows = [row(*item) for item in SUMS]
     return lambda path: pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
 
 
@@ -225,32 +225,32 @@ SHAPES: dict[str, tuple[str, Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_is_read_and_said(tmp_path, name):
-    file, write, said = SHAPES[name]
+    file, write, words = SHAPES[name]
     write(tmp_path / file)
     found = load_problems(str(tmp_path / file), "train")
     assert [problem.answer for problem in found.problems] == [answer for _, answer in SUMS]
     for problem, (text, _) in zip(found.problems, SUMS, strict=True):
         assert problem.problem.endswith(text)
-    assert said in found.taken
+    assert words in found.taken
 
 
 def test_the_command_line_reads_every_shape(tmp_path):
     said_of, has_system = {}, {"messages", "verl"}  # a turn that the built-in policy does not have
     for name in SHAPES.keys() - has_system:
-        file, write, said = SHAPES[name]
+        file, write, words = SHAPES[name]
         (tmp_path / name).mkdir()
         write(tmp_path / name / file)
-        said_of[str(tmp_path / name / file)] = said
+        said_of[str(tmp_path / name / file)] = words
     done = invoke("eval", *said_of, "-n", 1, "--max-tokens", 1, "--limit", 1)
     assert done.exit_code == 0, done.stderr
     for name in has_system:
-        file, write, said = SHAPES[name]
+        file, write, words = SHAPES[name]
         write(tmp_path / file)
         refusal = invoke("eval", tmp_path / file, "-n", 1, "--max-tokens", 1).stderr
-        assert said in refusal
+        assert words in refusal
         assert "its chat template leaves out the system turn; put what it says" in refusal
-    for path, said in said_of.items():
-        assert any(Path(path).name in line and said in line for line in done.stderr.splitlines())
+    for path, words in said_of.items():
+        assert any(Path(path).name in line and words in line for line in done.stderr.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_a_yaml_of_two_lines_and_of_nested_fields(tmp_path, yaml):
     array(None)(tmp_path / "b.json")
     (tmp_path / "mine.yaml").write_text(yaml)
     found = load_problems(str(tmp_path / "mine.yaml"), "train").problems
-    assert [(one.problem, one.answer) for one in found] == SUMS
+    assert [(item.problem, item.answer) for item in found] == SUMS
 
 
 def test_turns_before_a_problem_are_kept_and_its_prompt_stands(tmp_path):
@@ -326,7 +326,7 @@ def test_a_field_of_derivations_has_no_bare_one_behind_the_first(tmp_path):
     with pytest.raises(UserError, match=r"a\.jsonl:3: field answer has no box and no #### before"):
         load_problems(source, "train")
     found = load_problems(source, "train", skip_bad=True)
-    assert [one.answer for one in found.problems] == ["2", "18", "4"]
+    assert [item.answer for item in found.problems] == ["2", "18", "4"]
     assert found.taken.endswith("answer from answer behind #### (2), answer (1)")
     whole = load_problems(source, "train", fields={"answer": "answer"}).problems[2].answer
     assert whole == answers[2]
@@ -366,10 +366,10 @@ def test_a_chat_without_a_question_at_its_end_is_refused(chat):
         read_chat(chat, "f")
 
 
-@pytest.mark.parametrize("said", [None, "a", ["a"], [], [USER], [USER, REPLY], [REPLY, REPLY], {}])
-def test_only_an_assistants_turn_alone_is_its_text(said):
+@pytest.mark.parametrize("words", [None, "a", ["a"], [], [USER], [USER, REPLY], [REPLY, REPLY], {}])
+def test_only_an_assistants_turn_alone_is_its_text(words):
     assert lone_turn([REPLY], "f") == "a"
-    assert lone_turn(said, "f") is said
+    assert lone_turn(words, "f") is words
 
 
 DERIVED = "1 + 1 is\n2"

@@ -45,10 +45,10 @@ def test_ids_do_not_depend_on_where_a_file_lies(tmp_path):
     here, there = tmp_path / "here", tmp_path / "there"
     files = [load_problems(str(d / "gsm8k_test.jsonl"), "test") for d in (here, there)]
     sets = [load_problems("gsm8k", "test", root=str(d)) for d in (here, there)]
-    assert [found.problems[0].id for found in files] == ["gsm8k_test.jsonl-1"] * 2
-    assert [found.problems[0].id for found in sets] == ["gsm8k-1"] * 2
+    assert [actual.problems[0].id for actual in files] == ["gsm8k_test.jsonl-1"] * 2
+    assert [actual.problems[0].id for actual in sets] == ["gsm8k-1"] * 2
     for pair in (files, sets):
-        assert len({data_hash(found.problems) for found in pair}) == 1
+        assert len({data_hash(actual.problems) for actual in pair}) == 1
     assert files[1].places == (f"{there / 'gsm8k_test.jsonl'}:1",)
 
 

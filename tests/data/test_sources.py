@@ -95,11 +95,11 @@ def test_local_copies_are_looked_for_by_split_and_by_the_plain_name_of_one(tmp_p
         (tmp_path / name).write_text(
             f"n\r\n{n}\r\n" if name.endswith("csv") else f'[{{"n": "{n}"}}]'
         )
-    found = []
+    actual = []
     for name in ("math500_test.json", "math500/test.csv", "math500.csv"):
-        found += rows("test")
+        actual += rows("test")
         (tmp_path / name).unlink()
-    assert found == ["2", "1", "0"]
+    assert actual == ["2", "1", "0"]
     looked = r"holds no math500_test\.jsonl or math500/test\.jsonl or math500\.jsonl \(nor"
     with pytest.raises(UserError, match=looked):
         rows("test")
@@ -215,9 +215,9 @@ def rows_of(path):
     ids=["line", "lines", "byte order mark", "objects"],
 )
 def test_values_over_many_lines_are_read_whole(text):
-    found = list(json_rows("a", io.BytesIO(text.encode())))
-    assert [row for _, _, row in found] == ROWS
-    assert found[-1][:2] == ("a:200", 200)
+    actual = list(json_rows("a", io.BytesIO(text.encode())))
+    assert [row for _, _, row in actual] == ROWS
+    assert actual[-1][:2] == ("a:200", 200)
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,18 @@ def test_agreement_is_the_mean_over_problems():
         pair("b", "wrong", "timeout"),
         pair("c", "unparseable_gold", "correct"),
     ]
-    found = agreement(pairs)
-    share, *counts = found.values()
+    actual = agreement(pairs)
+    share, *counts = actual.values()
     assert share["value"] == pytest.approx((1 / 2 + 2 / 3) / 2)
     assert share["problems"] == 2
     assert counts == [5, 1, 1, 1, 2, 4]
-    assert [both_right(one) for one in pairs[:4]] == [
+    assert [both_right(item) for item in pairs[:4]] == [
         (True, True),
         (True, False),
         (False, False),
         (False, True),
     ]
-    assert [both_right(one) for one in pairs[4:]] == [None, None, (False, False), None, None]
+    assert [both_right(item) for item in pairs[4:]] == [None, None, (False, False), None, None]
 
 
 def test_full_agreement_is_not_certain():

@@ -26,9 +26,9 @@ def test_the_end_of_a_response(row, end):
 
 
 def test_the_length_of_a_response():
-    said = [0, (1 << 31) - 1, 12.0, "12", -1, 1 << 31, True, 1.5, "1" * 5_000, "x", None]
-    found = [lengths({"n_tokens": one}, 1)[0] for one in said]
-    assert found == [0, (1 << 31) - 1, 12, 12, *[None] * 7]
+    message = [0, (1 << 31) - 1, 12.0, "12", -1, 1 << 31, True, 1.5, "1" * 5_000, "x", None]
+    actual = [lengths({"n_tokens": item}, 1)[0] for item in message]
+    assert actual == [0, (1 << 31) - 1, 12, 12, *[None] * 7]
     assert lengths({"n_tokens": [5, None]}, 2) == (5, None)
 
 

@@ -32,10 +32,10 @@ TALLIES = st.builds(
 
 def votes(tally):
     """The responses one by one: `right`, a number for each wrong answer, None for silence."""
-    listed = ["right"] * tally.correct + [None] * tally.silent
+    listing = ["right"] * tally.correct + [None] * tally.silent
     for answer, size in enumerate(tally.wrong):
-        listed += [answer] * size
-    return listed
+        listing += [answer] * size
+    return listing
 
 
 def majority(subset):
@@ -45,8 +45,8 @@ def majority(subset):
 
 
 def mean_over_subsets(tally, k, value):
-    found = [value(subset) for subset in itertools.combinations(votes(tally), k)]
-    return sum(found) / len(found)
+    actual = [value(subset) for subset in itertools.combinations(votes(tally), k)]
+    return sum(actual) / len(actual)
 
 
 @given(TALLIES, st.data())
@@ -156,10 +156,10 @@ def test_an_interval_by_hand():
 
 def test_one_right_response_is_no_surer_than_none():
     # 0 of 30 ends at z^2 / (30 + z^2) = 3.8415 / 33.8415; 1 of 480 responses cannot end below it.
-    none, one = interval([0.0] * 30, 16), interval([1 / 16] + [0.0] * 29, 16)
+    none, item = interval([0.0] * 30, 16), interval([1 / 16] + [0.0] * 29, 16)
     assert none == pytest.approx((0, 0.113514), abs=1e-6)
-    assert one[0] <= 1 / 480
-    assert one[1] == pytest.approx(none[1])
+    assert item[0] <= 1 / 480
+    assert item[1] == pytest.approx(none[1])
     highs = [interval([hits / 16] * 2 + [0.0] * 28, 16)[1] for hits in range(17)]
     assert all(high <= more + 1e-9 for high, more in itertools.pairwise(highs))
 
@@ -202,12 +202,12 @@ def test_students_quantiles():
 
 
 def test_a_paired_difference_by_hand():
-    found = paired_difference([1, 1, 0.5, 1], [0, 1, 0.5, 0.5])
+    actual = paired_difference([1, 1, 0.5, 1], [0, 1, 0.5, 0.5])
     # Differences 1, 0, 0, 1/2: mean 3/8, s^2 = (25 + 9 + 9 + 1) / 64 / 3, t(3) = 3.1824.
     half = 3.1824 * math.sqrt(44 / 64 / 3 / 4)
-    assert [found[key] for key in ("value", "better", "worse", "problems")] == [0.375, 2, 0, 4]
-    assert found["interval"] == pytest.approx((0.375 - half, 1.0), abs=1e-4)
-    assert found["p"] == pytest.approx(0.5, abs=0.02)  # of +-1 +-1/2, two of four reach 3/2
+    assert [actual[key] for key in ("value", "better", "worse", "problems")] == [0.375, 2, 0, 4]
+    assert actual["interval"] == pytest.approx((0.375 - half, 1.0), abs=1e-4)
+    assert actual["p"] == pytest.approx(0.5, abs=0.02)  # of +-1 +-1/2, two of four reach 3/2
 
 
 def test_equal_differences_are_not_certain():
@@ -223,12 +223,14 @@ def test_equal_differences_are_not_certain():
 @given(st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=10))
 def test_a_paired_difference_turns_round(pairs):
     ours, theirs = zip(*pairs, strict=True)
-    one, other = paired_difference(ours, theirs), paired_difference(theirs, ours)
-    (low, high), (theirs_low, theirs_high) = one["interval"], other["interval"]
-    assert (one["value"], low, high) == pytest.approx((-other["value"], -theirs_high, -theirs_low))
-    assert one["p"] == other["p"]
-    assert 0 < one["p"] <= 1
-    assert low <= one["value"] <= high
+    first, other = paired_difference(ours, theirs), paired_difference(theirs, ours)
+    (low, high), (theirs_low, theirs_high) = first["interval"], other["interval"]
+    assert (first["value"], low, high) == pytest.approx(
+        (-other["value"], -theirs_high, -theirs_low)
+    )
+    assert first["p"] == other["p"]
+    assert 0 < first["p"] <= 1
+    assert low <= first["value"] <= high
 
 
 def test_many_pairs_are_tested_by_drawn_signs():
@@ -244,13 +246,15 @@ def test_the_p_of_drawn_signs_is_near_that_of_all_signs():
     # standard error of at most 0.005.
     sizes = [1, 2] * 7
     sums = [sum(signed) for signed in itertools.product(*((-s, s) for s in sizes))]
-    found = paired_difference([s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 10 + [0.25, 0.5] * 2)
-    assert found["p"] == pytest.approx(
+    actual = paired_difference(
+        [s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 10 + [0.25, 0.5] * 2
+    )
+    assert actual["p"] == pytest.approx(
         sum(abs(total) >= 15 - 6 for total in sums) / 2**14, abs=0.015
     )
     # 9 better and 4 worse by 1: 2 x (1 + 13 + 78 + 286 + 715) / 2^13.
-    found = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
-    assert found["p"] == pytest.approx(2 * (1 + 13 + 78 + 286 + 715) / 2**13, abs=0.015)
+    actual = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
+    assert actual["p"] == pytest.approx(2 * (1 + 13 + 78 + 286 + 715) / 2**13, abs=0.015)
     assert paired_difference([1.0] * 3000, [0.0] * 3000)["p"] == 1 / 10_000  # in several parts
 
 

@@ -42,10 +42,10 @@ def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):
 
 
 def test_prompts_count_by_their_tokens_in_order():
-    one, two = made_prompt(), Prompt(Problem("z", "other", None), "other", (5, 6), True)
-    same = Prompt(two.problem, two.text, one.token_ids, True)
-    assert prompts_hash([one]) == prompts_hash([same])
-    hashes = [prompts_hash(p) for p in ([], [one], [two], [one, two], [two, one])]
+    first, two = made_prompt(), Prompt(Problem("z", "other", None), "other", (5, 6), True)
+    same = Prompt(two.problem, two.text, first.token_ids, True)
+    assert prompts_hash([first]) == prompts_hash([same])
+    hashes = [prompts_hash(p) for p in ([], [first], [two], [first, two], [two, first])]
     assert len(set(hashes)) == 5
 
 
@@ -56,9 +56,9 @@ def test_no_order_of_files_or_fields_counts(tmp_path, monkeypatch):
         (tmp_path / name).write_text(name)
     hashes = set()
     for turned in (False, True):
-        listed = sorted(tmp_path.iterdir(), reverse=turned)
+        listing = sorted(tmp_path.iterdir(), reverse=turned)
         with monkeypatch.context() as patch:
-            patch.setattr(type(tmp_path), "iterdir", lambda self, listed=listed: iter(listed))
+            patch.setattr(type(tmp_path), "iterdir", lambda self, listing=listing: iter(listing))
             hashes.add(model_hash(tmp_path))
     assert len(hashes) == 1
 
@@ -106,8 +106,8 @@ def test_every_setting_of_the_sampling_is_a_part():
 
 
 def test_the_libraries_and_the_machine():
-    found = engine_versions("transformers", torch.device("cpu"), 2)["engine"]
-    assert found == {
+    actual = engine_versions("transformers", torch.device("cpu"), 2)["engine"]
+    assert actual == {
         "name": "transformers",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
@@ -117,5 +117,5 @@ def test_the_libraries_and_the_machine():
 
 
 def test_a_long_part_is_cut_in_a_difference():
-    (said,) = differences({"prompt": "x" * 31}, {"prompt": "y" * 30})
-    assert said == "prompt 'xxxxxxxxxxxxxxx…, theirs 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'"
+    (message,) = differences({"prompt": "x" * 31}, {"prompt": "y" * 30})
+    assert message == "prompt 'xxxxxxxxxxxxxxx…, theirs 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'"

@@ -32,10 +32,10 @@ class Sampler:
 
 def test_what_is_done_is_left_out_and_the_rest_keeps_order_and_seeds():
     prompts, sampler, seen = [made_prompt(name) for name in "abcd"], Sampler(), []
-    found = evaluate(sampler, prompts, PARAMS, 5, seen.append, done={"b"})
+    actual = evaluate(sampler, prompts, PARAMS, 5, seen.append, done={"b"})
     seeds = prompt_seeds(prompts, 5)
     assert sampler.asked == (["a", "c", "d"], PARAMS, [seeds[0], seeds[2], seeds[3]])
-    assert [group.prompt.problem.id for group in found] == ["a", "c", "d"]
+    assert [group.prompt.problem.id for group in actual] == ["a", "c", "d"]
     assert [group.prompt.problem.id for group in seen] == ["d", "c", "a"]
 
 
@@ -45,8 +45,8 @@ def test_nothing_is_done_where_all_is_done():
 
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.integers(0, 3))
 def test_a_seed_hangs_on_text_and_repetition_alone(names, seed):
-    def prompts(listed):
-        return [Prompt(Problem(str(n), t, "1"), t, (n,), False) for n, t in enumerate(listed)]
+    def prompts(listing):
+        return [Prompt(Problem(str(n), t, "1"), t, (n,), False) for n, t in enumerate(listing)]
 
     seeds = prompt_seeds(prompts(names), seed)
     assert len(set(seeds)) == len(seeds)
@@ -58,14 +58,14 @@ def test_a_seed_hangs_on_text_and_repetition_alone(names, seed):
 
 def test_the_figures_and_the_settings_in_words():
     groups = [made_group("a", RIGHT, WRONG, n_tokens=4), made_group("b", LATE, WRONG, n_tokens=8)]
-    found = summarize(groups, PARAMS, alike)
+    actual = summarize(groups, PARAMS, alike)
     assert (
-        found["settings"]
+        actual["settings"]
         == "2 problems x 2 samples, temperature 0.6, top-p 0.95, at most 30 tokens"
     )
-    low, high = found["interval"]
+    low, high = actual["interval"]
     assert 0 <= low < 0.25 < high <= 1
-    assert found == {
+    assert actual == {
         "pass@1": 0.25,
         "interval": (low, high),
         "cons@k": 0.5,  # of a alone: one right, one wrong, a draw; b has one judged response
@@ -79,18 +79,18 @@ def test_the_figures_and_the_settings_in_words():
         "response_length": 6.0,
         "verdicts": {"correct": 1, "timeout": 1, "wrong": 2},
         "by_level": {},
-        "settings": found["settings"],
+        "settings": actual["settings"],
     }
-    assert next(iter(found)) == "pass@1"
-    one = summarize(groups[:1], SamplingParams(1, 30), alike, has_format=False)
-    assert one["format_share"] is None
-    assert one["settings"].startswith("1 problem x 1 sample, temperature 1, top-p 1,")
+    assert next(iter(actual)) == "pass@1"
+    item = summarize(groups[:1], SamplingParams(1, 30), alike, has_format=False)
+    assert item["format_share"] is None
+    assert item["settings"].startswith("1 problem x 1 sample, temperature 1, top-p 1,")
 
 
 def test_cons_is_over_all_samples_of_the_problems_that_have_them():
     agree = [made_group("a", RIGHT, RIGHT, WRONG), made_group("b", WRONG, WRONG, RIGHT)]
-    found = summarize(agree, SamplingParams(3, 30), alike)
-    assert (found["pass@1"], found["cons@k"]) == (0.5, 0.5)
+    actual = summarize(agree, SamplingParams(3, 30), alike)
+    assert (actual["pass@1"], actual["cons@k"]) == (0.5, 0.5)
     late = summarize([made_group("a", LATE, LATE)], PARAMS, alike)
     assert (late["pass@1"], late["interval"], late["cons@k"]) == (None, None, None)
 
@@ -100,11 +100,11 @@ def test_the_first_set_has_the_plain_names_and_others_their_own():
         name: summarize([made_group("a", *verdicts)], PARAMS, alike)
         for name, verdicts in (("one", (RIGHT, RIGHT)), ("two", (RIGHT, WRONG)), ("x/y", (LATE,)))
     }
-    found = held_out_metrics(sets)
-    assert found["held_out_pass@1"] == found["held_out_cons@k"] == 1.0
-    assert found["held_out_pass@1/two"] == found["held_out_cons@k/two"] == 0.5
+    actual = held_out_metrics(sets)
+    assert actual["held_out_pass@1"] == actual["held_out_cons@k"] == 1.0
+    assert actual["held_out_pass@1/two"] == actual["held_out_cons@k/two"] == 0.5
     low, high = sets["two"]["interval"]
-    assert (found["held_out_pass@1_low/two"], found["held_out_pass@1_high/two"]) == (low, high)
-    assert found["held_out_pass@1/x/y"] is found["held_out_pass@1_low/x/y"] is None
-    assert [key for key in found if "by_level" in key] == ["held_out_by_level"]
+    assert (actual["held_out_pass@1_low/two"], actual["held_out_pass@1_high/two"]) == (low, high)
+    assert actual["held_out_pass@1/x/y"] is actual["held_out_pass@1_low/x/y"] is None
+    assert [key for key in actual if "by_level" in key] == ["held_out_by_level"]
     assert held_out_metrics({}) == {}

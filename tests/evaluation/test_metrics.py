@@ -35,8 +35,8 @@ def test_everything_sampled_in_a_step_by_hand():
     prompt = made_prompt("d")
     cut = made_rollout(Verdict.TRUNCATED, 9, "length", prompt=prompt, format_ok=False)
     groups = [HALF, ALL_BUT_ONE_LATE, UNJUDGED, Group(prompt, (cut,), 0)]
-    found = rollout_metrics(groups)
-    assert found == {
+    actual = rollout_metrics(groups)
+    assert actual == {
         "reward": pytest.approx((3 - 2) / 5),
         "pass@1": 0.5,
         "response_length": pytest.approx((2 * 2 + 3 * 5 + 2 * 1 + 9) / 8),
@@ -48,7 +48,7 @@ def test_everything_sampled_in_a_step_by_hand():
         "tokens_sampled": 30,
         "verdicts": {"correct": 3, "timeout": 2, "truncated": 1, "wrong": 1},
     }
-    assert rollout_metrics(groups, has_format=False) == found | {"format_share": None}
+    assert rollout_metrics(groups, has_format=False) == actual | {"format_share": None}
 
 
 def of_level(level: object, *verdicts: Verdict) -> Group:
@@ -64,9 +64,9 @@ def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():
         of_level(2, RIGHT),
         of_level(9, LATE),
     ]
-    found = by_level(groups)
-    assert list(found.items()) == [("2", 0.75), ("9", None), ("10", 1.0)]
-    assert tables.by_level(found, {"2": 1.0, "9": None, "10": 1.0}) == [
+    actual = by_level(groups)
+    assert list(actual.items()) == [("2", 0.75), ("9", None), ("10", 1.0)]
+    assert tables.by_level(actual, {"2": 1.0, "9": None, "10": 1.0}) == [
         ["level", "2", "9", "10"],
         ["before", "0.75", "-", "1.00"],
         ["after", "1.00", "-", "1.00"],

@@ -44,8 +44,10 @@ def test_lm_evals_samples_give_its_own_figure():
 def test_lightevals_details_give_its_own_figure_but_for_the_tags_that_it_does_not_know():
     theirs = pyarrow.parquet.read_table(LOGS / "lighteval.parquet").to_pylist()
     entry, rows = scored("lighteval.parquet")
-    assert [row["response"] for row in rows] == [one["model_response"]["text"][0] for one in theirs]
-    assert [one["metric"]["extractive_match"] for one in theirs] == [0, 0, 0]
+    assert [row["response"] for row in rows] == [
+        item["model_response"]["text"][0] for item in theirs
+    ]
+    assert [item["metric"]["extractive_match"] for item in theirs] == [0, 0, 0]
     assert [row["verdict"] for row in rows] == ["wrong", "wrong", "correct"]
     assert rows[2]["response"].endswith("<answer>5</answer>")
     assert entry["problems"] == 3

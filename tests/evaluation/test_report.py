@@ -61,16 +61,16 @@ def test_tallies_cluster_and_leave_out_what_was_not_judged():
 
 
 def test_figures_by_hand():
-    found = figures(judged(ROWS), [1, 4])
-    assert (found["problems"], found["responses"]) == (3, 12)
-    assert found["pass@k"]["1"]["value"] == 0.25  # 2 of 4, and 0 of 3; the third has no judged one
-    assert found["pass@k"]["1"]["problems"] == 2
-    assert (found["pass@k"]["4"]["value"], found["pass@k"]["4"]["problems"]) == (1.0, 1)
-    assert found["cons@k"]["4"]["value"] == 0.5
-    assert (found["timeouts"], found["unparseable_golds"]) == (1, 4)
-    assert found["cut_off_share"] == pytest.approx(1 / 12)
-    assert found["format_share"] == pytest.approx(2 / 12)
-    assert found["response_length"] == pytest.approx((11 * 10 + 30) / 12)
+    actual = figures(judged(ROWS), [1, 4])
+    assert (actual["problems"], actual["responses"]) == (3, 12)
+    assert actual["pass@k"]["1"]["value"] == 0.25  # 2 of 4, and 0 of 3; the third has no judged one
+    assert actual["pass@k"]["1"]["problems"] == 2
+    assert (actual["pass@k"]["4"]["value"], actual["pass@k"]["4"]["problems"]) == (1.0, 1)
+    assert actual["cons@k"]["4"]["value"] == 0.5
+    assert (actual["timeouts"], actual["unparseable_golds"]) == (1, 4)
+    assert actual["cut_off_share"] == pytest.approx(1 / 12)
+    assert actual["format_share"] == pytest.approx(2 / 12)
+    assert actual["response_length"] == pytest.approx((11 * 10 + 30) / 12)
 
 
 def test_a_share_is_of_the_responses_it_is_known_of():
@@ -83,13 +83,13 @@ def test_a_share_is_of_the_responses_it_is_known_of():
 
 
 def test_nothing_judged_is_not_zero():
-    found = figures(judged(ROWS[8:]), [1])
-    assert found["pass@k"]["1"] is None
-    assert found["unparseable_golds"] == 4
+    actual = figures(judged(ROWS[8:]), [1])
+    assert actual["pass@k"]["1"] is None
+    assert actual["unparseable_golds"] == 4
 
 
 def test_by_a_field_adds_up():
-    rows = [{**one, "level": int(one["id"]) % 2 + 9} for one in ROWS]
+    rows = [{**item, "level": int(item["id"]) % 2 + 9} for item in ROWS]
     entry = report_entry(result(rows), [1], ["level"])
     parts = entry["by"]["level"]
     assert list(parts) == ["9", "10"]  # numbers in their own order
@@ -109,12 +109,12 @@ def test_ks():
 
 
 def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts():
-    found = result(ROWS[:8])
-    entry = report_entry(found, chosen_ks((), found), [])
+    actual = result(ROWS[:8])
+    entry = report_entry(actual, chosen_ks((), actual), [])
     assert [estimate["problems"] for estimate in entry["pass@k"].values()] == [2, 2, 2]
-    asked = by_k([report_entry(found, chosen_ks((2, 4), found), [])], ["k", "problems"])
+    asked = by_k([report_entry(actual, chosen_ks((2, 4), actual), [])], ["k", "problems"])
     assert asked == [["k", "problems"], ["1", "2"], ["2", "2"], ["4", "1"]]
-    difference = differences(compare(found, result(ROWS[:8], "n"), [3, 4]))
+    difference = differences(compare(actual, result(ROWS[:8], "n"), [3, 4]))
     assert [line[:2] for line in difference[1:]] == [
         ["pass@3", "2"],
         ["pass@4", "1"],
@@ -130,14 +130,14 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
 def test_a_comparison_is_of_the_problems_in_common():
     ours = result([row("a", "correct", "1"), row("b", "wrong", "1"), row("c", "correct", "1")])
     theirs = result([row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n")
-    found = compare(ours, theirs, [1])
-    assert (found["problems"], found["missing"], found["unjudged"]) == (2, 1, 0)
-    assert found["pass@k"]["1"]["value"] == 0.5
-    assert (found["pass@k"]["1"]["better"], found["pass@k"]["1"]["worse"]) == (1, 0)
-    assert found["differs"] == ["seed 'm', theirs 'n'"]
+    actual = compare(ours, theirs, [1])
+    assert (actual["problems"], actual["missing"], actual["unjudged"]) == (2, 1, 0)
+    assert actual["pass@k"]["1"]["value"] == 0.5
+    assert (actual["pass@k"]["1"]["better"], actual["pass@k"]["1"]["worse"]) == (1, 0)
+    assert actual["differs"] == ["seed 'm', theirs 'n'"]
     late = result([row("a", "timeout"), row("b", "wrong", "1"), row("c", "timeout")], "n")
-    found = compare(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
-    assert (found["problems"], found["missing"], found["unjudged"]) == (1, 0, 1)
+    actual = compare(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
+    assert (actual["problems"], actual["missing"], actual["unjudged"]) == (1, 0, 1)
     with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
         compare(result([row("a", "correct", "1")]), late, [1])
     with pytest.raises(UserError, match="no problem of d is in it"):
@@ -147,16 +147,16 @@ def test_a_comparison_is_of_the_problems_in_common():
 
 
 def test_the_result_to_compare_with(tmp_path):
-    one, two = result(ROWS, "m", "d"), result(ROWS, "n", "d")
-    assert find_match("m", "d", [one, two], tmp_path) is one
+    first, two = result(ROWS, "m", "d"), result(ROWS, "n", "d")
+    assert find_match("m", "d", [first, two], tmp_path) is first
     assert find_match("new", "d", [two], tmp_path) is two
     assert find_match("new", "e", [two], tmp_path) is two
     moved, other = result(ROWS, "n", "there/d.jsonl"), result(ROWS, "n", "e.jsonl")
     assert find_match("new", "here/d.jsonl", [moved, other], tmp_path) is moved
     with pytest.raises(UserError, match="it has 2 results for d; it holds m on d, n on d"):
-        find_match("new", "d", [one, two], tmp_path)
+        find_match("new", "d", [first, two], tmp_path)
     with pytest.raises(UserError, match="it has none for e; it holds m on d, n on d"):
-        find_match("new", "e", [one, two], tmp_path)
+        find_match("new", "e", [first, two], tmp_path)
 
 
 def test_a_file_of_several_results_is_not_one(tmp_path):
@@ -169,15 +169,19 @@ def test_a_file_of_several_results_is_not_one(tmp_path):
             ("bad", "e", "correct"),
         )
     ]
-    path.write_text("".join(json.dumps(one) + "\n" for one in labelled))
+    path.write_text("".join(json.dumps(item) + "\n" for item in labelled))
     with Verifier() as verifier:
-        found = read_results(path, verifier.cluster)
-    assert [(one.model, one.data) for one in found] == [("good", "d"), ("bad", "d"), ("bad", "e")]
-    assert [one.problems[0].tally for one in found] == [Tally(1), Tally(0, (1,)), Tally(1)]
-    assert find_match("good", "d", found, path) is found[0]
-    assert find_match("new", "e", found, path) is found[2]
+        actual = read_results(path, verifier.cluster)
+    assert [(item.model, item.data) for item in actual] == [
+        ("good", "d"),
+        ("bad", "d"),
+        ("bad", "e"),
+    ]
+    assert [item.problems[0].tally for item in actual] == [Tally(1), Tally(0, (1,)), Tally(1)]
+    assert find_match("good", "d", actual, path) is actual[0]
+    assert find_match("new", "e", actual, path) is actual[2]
     with pytest.raises(UserError, match="it has 2 results for d"):
-        find_match("new", "d", found, path)
+        find_match("new", "d", actual, path)
     unnamed = [result(ROWS, "m", ""), result(ROWS, "n", "")]
     assert find_match("n", "d", unnamed, path) is unnamed[1]
 
@@ -185,7 +189,9 @@ def test_a_file_of_several_results_is_not_one(tmp_path):
 def test_a_comparison_of_the_most_frequent_answers_by_hand():
     right = [row(n, "correct", "4") for n in "111222333"]
     one_of_three = [
-        row(n, *said) for n in "123" for said in (("correct", "4"), ("wrong", "5"), ("wrong", "5"))
+        row(n, *message)
+        for n in "123"
+        for message in (("correct", "4"), ("wrong", "5"), ("wrong", "5"))
     ]
     entry = compare(result(right), result(one_of_three, model="other"), [1, 3])
     assert entry["pass@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
@@ -201,15 +207,15 @@ def test_a_field_that_no_problem_has():
 
 def test_figures_hold_no_more_and_no_less():
     rows = [row("1", "correct", "4", n_tokens=None), row("1", "wrong", "5")]
-    wrong = [row("2", "wrong", said) for said in ("7", "5", "5", None, "")]
-    found = figures(judged([*rows, *wrong]), [1, 2])
-    assert [one.tally for one in judged(wrong)] == [Tally(0, (2, 1), 2)]  # the larger first
-    assert found["verdicts"] == {"correct": 1, "wrong": 6}
-    assert found["response_length"] == 10  # of those that are known
-    assert found["cons@k"]["1"].keys() == {"value", "interval", "problems"}
-    assert found["cons@k"]["1"]["value"] == 0.25
-    assert len(found["cons@k"]["1"]["interval"]) == 2
-    assert found["format_share"] == pytest.approx(1 / 7)
+    wrong = [row("2", "wrong", message) for message in ("7", "5", "5", None, "")]
+    actual = figures(judged([*rows, *wrong]), [1, 2])
+    assert [item.tally for item in judged(wrong)] == [Tally(0, (2, 1), 2)]  # the larger first
+    assert actual["verdicts"] == {"correct": 1, "wrong": 6}
+    assert actual["response_length"] == 10  # of those that are known
+    assert actual["cons@k"]["1"].keys() == {"value", "interval", "problems"}
+    assert actual["cons@k"]["1"]["value"] == 0.25
+    assert len(actual["cons@k"]["1"]["interval"]) == 2
+    assert actual["format_share"] == pytest.approx(1 / 7)
     entry = report_entry(result([*rows, *wrong]), [1], [])
     assert "by" not in entry
     assert (entry["model"], entry["data"], entry["format_share"]) == ("m", "d", 1 / 7)
@@ -244,8 +250,8 @@ COUNTS = ("better", "worse", "problems")
 
 def test_every_answer_votes_where_that_is_asked_also_behind_a_prompt_that_is_a_chat():
     chat = [{"role": "user", "content": "p"}]
-    rows = [row("1", "wrong", "3", response=said) for said in ("so \\boxed{3}", "\\boxed{4}")]
-    rows = [one | {"prompt": chat, "answer": "4", "finish_reason": "length"} for one in rows]
+    rows = [row("1", "wrong", "3", response=message) for message in ("so \\boxed{3}", "\\boxed{4}")]
+    rows = [item | {"prompt": chat, "answer": "4", "finish_reason": "length"} for item in rows]
     ours = Result("m", "d", {"verifier": {"format": "boxed", "votes": "all"}}, judged(rows))
     with Verifier() as verifier:
         counted = count_any_form(ours, verifier)

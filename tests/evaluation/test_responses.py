@@ -38,17 +38,17 @@ def test_the_verifier_is_told_what_was_cut_off():
 
 def test_problems_stay_together_and_progress_is_told(monkeypatch):
     monkeypatch.setattr(responses, "_BATCH", 2)
-    said = (("1", "2"), ("1", "3"), ("2", "2"), ("1", "2"), ("3", "4"))
+    message = (("1", "2"), ("1", "3"), ("2", "2"), ("1", "2"), ("3", "4"))
     rows = [
         ImportedResponse("f", ("m", "d"), Problem(name, name, "2"), text, *[None] * 4)
-        for name, text in said
+        for name, text in message
     ]
     told: list[int] = []
     with Verifier() as verifier:
         judged = judged_rows(rows, verifier, told.append)
     assert told == [2, 2, 1]
-    found = [(row["id"], row["sample"], row["verdict"]) for row in judged]
-    assert found == [
+    actual = [(row["id"], row["sample"], row["verdict"]) for row in judged]
+    assert actual == [
         ("1", 0, "correct"),
         ("1", 1, "wrong"),
         ("1", 2, "correct"),
@@ -123,9 +123,9 @@ def test_what_a_row_says_amiss_of_its_response_is_not_known(read):
 
 
 def test_each_response_of_a_list_has_its_own_end_and_length(read):
-    listed = {"id": 1, "answer": "2", "completions": ["a", "b"]}
+    listing = {"id": 1, "answer": "2", "completions": ["a", "b"]}
     ends = {"finish_reason": ["stop", "max_tokens"], "n_tokens": [5, 7]}
-    rows = read(listed | ends, listed | {"stop_reason": "max_tokens"})
+    rows = read(listing | ends, listing | {"stop_reason": "max_tokens"})
     assert [(row.finish_reason, row.n_tokens) for row in rows[:2]] == [("stop", 5), ("length", 7)]
     assert [row.finish_reason for row in rows[2:]] == ["length", "length"]
 
@@ -133,8 +133,8 @@ def test_each_response_of_a_list_has_its_own_end_and_length(read):
 def test_an_end_that_nobody_knows_is_said(read, caplog):
     rows = read(FULL | {"finish_reason": "MAX_TOKENS"}, FULL | {"finish_reason": "tired"})
     assert [row.finish_reason for row in rows] == ["length", "tired"]
-    (said,) = caplog.messages
-    assert said.endswith("r.jsonl: finish_reason tired: not known, taken as not cut off")
+    (message,) = caplog.messages
+    assert message.endswith("r.jsonl: finish_reason tired: not known, taken as not cut off")
 
 
 @pytest.mark.parametrize(
@@ -224,32 +224,32 @@ def test_a_file_without_rows(read, tmp_path):
 
 
 def test_a_file_that_its_run_wrote_otherwise_is_warned_of(read, tmp_path, monkeypatch):
-    said: list[str] = []
-    monkeypatch.setattr(responses.LOG, "warning", lambda form, *args: said.append(form % args))
+    message: list[str] = []
+    monkeypatch.setattr(responses.LOG, "warning", lambda form, *args: message.append(form % args))
     sums = {"r.jsonl": hashlib.sha256(jsonl(FULL).encode()).hexdigest(), "gone.jsonl": ""}
     (tmp_path / "manifest.json").write_text(json.dumps(sums))
     read(FULL)
-    assert said == []
+    assert message == []
     read(FULL, FULL)
-    assert said == [f"{tmp_path}: not as the run wrote it: the checksum of r.jsonl differs"]
+    assert message == [f"{tmp_path}: not as the run wrote it: the checksum of r.jsonl differs"]
 
 
 def test_a_problem_has_one_id_and_one_gold_answer():
     def says(*problems: Problem, repeated: bool = True) -> str:
         with pytest.raises(UserError) as raised:
-            check_problems([(f"f:{n}", one) for n, one in enumerate(problems, 1)], repeated)
+            check_problems([(f"f:{n}", first) for n, first in enumerate(problems, 1)], repeated)
         return str(raised.value)
 
-    one, same, untold = Problem("1", "p", "2"), Problem("1", "p", "2"), Problem("3", "", "4")
-    check_problems([("f:1", one), ("f:2", same), ("f:3", untold)], True)
-    check_problems([("f:1", one), ("f:1", one), ("f:3", Problem("2", "", "9"))], False)
+    first, same, untold = Problem("1", "p", "2"), Problem("1", "p", "2"), Problem("3", "", "4")
+    check_problems([("f:1", first), ("f:2", same), ("f:3", untold)], True)
+    check_problems([("f:1", first), ("f:1", first), ("f:3", Problem("2", "", "9"))], False)
     check_problems([("f:1", untold), ("f:2", Problem("2", "", "9"))], True)
     another = "f:2: the id 1 is that of another problem (f:1); every problem needs an id of its own"
-    assert says(one, same, repeated=False) == another
-    assert says(one, Problem("1", "q", "2")) == another
+    assert says(first, same, repeated=False) == another
+    assert says(first, Problem("1", "q", "2")) == another
     golds = "has two different gold answers, '3', '2' in f:1"
-    assert says(one, Problem("1", "p", "3")) == f"f:2: problem 1 {golds}"
-    assert says(one, Problem("2", "p", "3")) == f"f:2: problem 2 {golds}"
+    assert says(first, Problem("1", "p", "3")) == f"f:2: problem 1 {golds}"
+    assert says(first, Problem("2", "p", "3")) == f"f:2: problem 2 {golds}"
     long = says(Problem("1", "p", None), Problem("2", "p", "3" * 50))
     assert long.endswith(f"gold answers, {'3' * 40!r}, '' in f:1")
 
@@ -266,8 +266,8 @@ def test_a_judged_row_has_every_key_and_the_problems_own(read):
     class Judge:
         def verify_many(self, attempts):
             self.attempts = attempts
-            found = Verification(Verdict.CORRECT, "2", False, "as made", "boxed")
-            return [found] * len(attempts)
+            actual = Verification(Verdict.CORRECT, "2", False, "as made", "boxed")
+            return [actual] * len(attempts)
 
     judge = Judge()
     other = ImportedResponse("f:2", ("m", "s"), Problem("8", "", "3"), "s", *[None] * 4)

@@ -83,7 +83,7 @@ def test_what_a_power_cut_leaves_loses_the_torn_groups_alone(tmp_path, damage, k
     assert (set(again.rows_of), again.dropped) == (kept, dropped)
     for key in kept:
         pairs = zip(again.rows_of[key], first.rows_of[key], strict=True)
-        assert all(found.items() >= written.items() for found, written in pairs)
+        assert all(actual.items() >= written.items() for actual, written in pairs)
 
 
 def test_with_a_torn_first_line_problems_of_other_settings_are_not_thrown_away(tmp_path):

@@ -43,8 +43,8 @@ class Situation:
 
 def table(situations: list[Situation]) -> pytest.MarkDecorator:
     """One test for each situation, by its name."""
-    assert len({one.name for one in situations}) == len(situations)
-    return pytest.mark.parametrize("situation", situations, ids=lambda one: one.name)
+    assert len({item.name for item in situations}) == len(situations)
+    return pytest.mark.parametrize("situation", situations, ids=lambda item: item.name)
 
 
 def check(situation: Situation, place: Path) -> Done:
@@ -67,8 +67,8 @@ def check(situation: Situation, place: Path) -> Done:
     )
     assert "Traceback" not in done.err, done.err[-4000:]
     assert done.rc == situation.rc, f"rc {done.rc}: {done.err[-2000:]}"
-    said = done.err.splitlines()
-    assert any(re.search(situation.says, line) for line in said), done.err[-2000:]
+    message = done.err.splitlines()
+    assert any(re.search(situation.says, line) for line in message), done.err[-2000:]
     assert len(done.err) < LONGEST_OUTPUT
     assert not OBEYED.search(done.err)
     assert not OBEYED.search(done.out)
@@ -80,7 +80,7 @@ def check(situation: Situation, place: Path) -> Done:
 
 def contents(place: Path) -> dict[str, object]:
     """What stands at every path below `place`: a checksum, the target of a link, or the type."""
-    found: dict[str, object] = {}
+    actual: dict[str, object] = {}
     for path in place.rglob("*"):
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
@@ -89,5 +89,5 @@ def contents(place: Path) -> dict[str, object]:
             what = hashlib.sha256(path.read_bytes()).hexdigest()
         else:
             what = stat.S_IFMT(mode)
-        found[str(path.relative_to(place))] = what
-    return found
+        actual[str(path.relative_to(place))] = what
+    return actual

@@ -78,12 +78,12 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize(("text", "said"), SAID.values(), ids=SAID)
-def test_what_comes_from_a_model_is_said(text, said, tmp_path):
+@pytest.mark.parametrize(("text", "message"), SAID.values(), ids=SAID)
+def test_what_comes_from_a_model_is_said(text, message, tmp_path):
     model_at(tmp_path / "m", written("rlvr.yaml", text))
     done = forked([*SAMPLE, "--model", "m"], tmp_path, **LIMITS)
     assert done.rc == 0, done.err
-    assert re.search(said, done.err), done.err
+    assert re.search(message, done.err), done.err
 
 
 REFUSED = {
@@ -150,7 +150,7 @@ def test_a_published_model_is_trained_and_its_checkpoint_is_whole(tmp_path):
     assert "Say What is 1 + 1?" in json.loads(sampled.out)["prompt"]
     more = forked(["train", "--resume", "run", "--steps", "2"], tmp_path, **LIMITS)
     assert more.rc == 0, more.err
-    assert [found.step for found in checkpoints(tmp_path / "run")] == [2, 1]
+    assert [actual.step for actual in checkpoints(tmp_path / "run")] == [2, 1]
 
     newest = tmp_path / "run" / "checkpoints" / "step-2"
     (newest / "model.safetensors").unlink()
@@ -334,8 +334,8 @@ VERIFY = {
 }
 
 
-@pytest.mark.parametrize(("rest", "rc", "said"), VERIFY.values(), ids=VERIFY)
-def test_the_verifiers_alone(rest, rc, said, tmp_path):
+@pytest.mark.parametrize(("rest", "rc", "message"), VERIFY.values(), ids=VERIFY)
+def test_the_verifiers_alone(rest, rc, message, tmp_path):
     row = json.dumps({"answer": "1", "response": "1"}) + "\n"
     (tmp_path / "rows").write_text(row * 5000)
     (tmp_path / "bad").write_text("{\n" * 1000)
@@ -351,5 +351,5 @@ def test_the_verifiers_alone(rest, rc, said, tmp_path):
     )
     assert done.returncode == rc
     assert "Traceback" not in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) <= 6

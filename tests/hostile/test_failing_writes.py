@@ -88,16 +88,16 @@ def life(command: tuple[str, ...], place: Path, faults: Faults) -> Done:
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory) -> dict[tuple[str, ...], tuple[Path, Counter[str]]]:
     """Each command's end without a fault, and how often it writes."""
-    found = {}
+    actual = {}
     for command in (TRAIN, EVAL):
         place = tmp_path_factory.mktemp("unbroken") / "place"
         place.mkdir()
         assert life(command, place, Faults()).rc == 0
-        found[command] = (
+        actual[command] = (
             place / "run",
             Counter(json.loads((place.parent / "seen.json").read_text())),
         )
-    return found
+    return actual
 
 
 def some(count: int, offset: int) -> list[int]:
@@ -139,7 +139,7 @@ def test_what_fails_is_one_line_and_goes_on(command, kind, part, unbroken, tmp_p
         assert done.err.strip().splitlines()[-1].startswith("rlvr: error: "), (where, done.err)
         if command is TRAIN and (place / "run").exists():
             steps = len(list((place / "run/rollouts").glob("step-*.jsonl")))
-            kept = max((one.step for one in checkpoints(place / "run")), default=0)
+            kept = max((item.step for item in checkpoints(place / "run")), default=0)
             assert kept >= steps - 1, (where, "more than the step under way is lost")
             again = forked(RESUME, place)
         else:

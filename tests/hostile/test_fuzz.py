@@ -104,8 +104,8 @@ def place(tmp_path_factory) -> Path:
     assert forked((*train, "--set", "algo=grpo"), place, stdin).rc == 0
     assert forked(("eval", "-", *small, "result"), place, stdin).rc == 0
     kept = PartialResult(place / "unfinished.jsonl", {"seed": 1}, 2)
-    listed = (place / "result/responses/stdin--tiny.jsonl").read_text().splitlines()
-    for first, second in zip(listed[::2], listed[1::2], strict=True):
+    listing = (place / "result/responses/stdin--tiny.jsonl").read_text().splitlines()
+    for first, second in zip(listing[::2], listing[1::2], strict=True):
         kept.add(json.loads(first)["id"], [json.loads(first), json.loads(second)])
     return place
 
@@ -129,9 +129,9 @@ def look(document: bytes, read: Callable[[bytes], object]) -> None:
     def one(number: object) -> None:
         assert isinstance(number, int)
         changed = mutated(document, random.Random(number))
-        said = refusal(lambda: read(changed), UserError)
-        assert len(said) < 3000
-        assert said.count("\n") <= 6
+        message = refusal(lambda: read(changed), UserError)
+        assert len(message) < 3000
+        assert message.count("\n") <= 6
 
     read(document)
     assert fuzzed(ENDLESS, one) >= START
@@ -154,8 +154,8 @@ def test_state(place, tmp_path):
 
     def read(document: bytes) -> None:
         path.write_bytes(document)
-        said = refusal(lambda: Checkpoint(2, step).load_state(), ValueError)
-        assert len(said) < 300
+        message = refusal(lambda: Checkpoint(2, step).load_state(), ValueError)
+        assert len(message) < 300
 
     look(path.read_bytes(), read)
 
@@ -223,8 +223,8 @@ def test_unfinished_rows(place, tmp_path):
 
     def read(document: bytes) -> None:
         path.write_bytes(document)
-        found = PartialResult(path, {"seed": 1}, 2)
-        rows = found.rows(found.rows_of)
+        actual = PartialResult(path, {"seed": 1}, 2)
+        rows = actual.rows(actual.rows_of)
         figures(judged_problems(rows, apart), [1, 2])
 
     look((place / "unfinished.jsonl").read_bytes(), read)
@@ -244,9 +244,9 @@ def test_report(place, tmp_path):
 def test_yaml_of_settings(place):
     def read(document: bytes) -> None:
         text = document.decode("utf-8", "replace")
-        said = refusal(lambda: load_yaml(text), ValueError)
-        assert len(said) < 300
-        if not said and isinstance(values := load_yaml(text), dict):
+        message = refusal(lambda: load_yaml(text), ValueError)
+        assert len(message) < 300
+        if not message and isinstance(values := load_yaml(text), dict):
             config.resolve(config.layer("a file", values))
 
     look((place / "run/config.yaml").read_bytes(), read)

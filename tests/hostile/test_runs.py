@@ -73,8 +73,8 @@ def sealed(damage: Damage, step: str = STEP) -> Damage:
     def then_seal(place: Path) -> None:
         damage(place)
         path = place / step / "manifest.json"
-        listed = json.loads(path.read_text())
-        path.write_text(json.dumps({name: sha256(place / step / name) for name in listed}))
+        listing = json.loads(path.read_text())
+        path.write_text(json.dumps({name: sha256(place / step / name) for name in listing}))
 
     return then_seal
 
@@ -90,9 +90,9 @@ def state(change: Callable[[dict], object]) -> Damage:
 
 def tensors(change: Callable[[dict], object]) -> Damage:
     def damage(place: Path) -> None:
-        found = load_file(place / TENSORS)
-        change(found)
-        save_file(found, place / TENSORS)
+        actual = load_file(place / TENSORS)
+        change(actual)
+        save_file(actual, place / TENSORS)
 
     return sealed(damage)
 
@@ -100,9 +100,9 @@ def tensors(change: Callable[[dict], object]) -> Damage:
 def manifest(change: Callable[[dict, Path], object]) -> Damage:
     def damage(place: Path) -> None:
         path = place / STEP / "manifest.json"
-        listed = json.loads(path.read_text())
-        change(listed, place)
-        path.write_text(json.dumps(listed))
+        listing = json.loads(path.read_text())
+        change(listing, place)
+        path.write_text(json.dumps(listing))
 
     return damage
 
@@ -163,7 +163,7 @@ def rows(change: Callable[[dict], object]) -> Damage:
         change(row)
         return json.dumps(row).encode() + b"\n"
 
-    return lines(lambda listed: [changed(line) for line in listed])
+    return lines(lambda listing: [changed(line) for line in listing])
 
 
 def both(*damages: Damage) -> Damage:
@@ -510,13 +510,13 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
     """Whether the function that reads the file says so by itself, which saves a process: all of
     them run through the command line in `make fuzz`."""
     if says.startswith("step-2 is damaged"):
-        said: list[str] = []
-        found = next(whole_checkpoints(run, said.append), None)
-        if said:
-            assert found is not None
-            assert found.step == 1
-            assert re.search(says, said[0])
-        return bool(said)
+        message: list[str] = []
+        actual = next(whole_checkpoints(run, message.append), None)
+        if message:
+            assert actual is not None
+            assert actual.step == 1
+            assert re.search(says, message[0])
+        return bool(message)
     if counted := re.fullmatch(GONE.format(r"(\d)"), says):
         with closing(Run(run)) as opened:
             rows = opened.truncate_to(2)

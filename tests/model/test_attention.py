@@ -60,8 +60,8 @@ def test_no_key_is_copied_for_heads_that_share_it(monkeypatch):
 def test_packed_rows_go_their_own_way():
     row = pack([[1, 2]], [[3, 4]], torch.zeros(()))
     q, k, v = (torch.randn(1, heads, 3, 5) for heads in (4, 2, 2))
-    found, _ = OURS(Grouped(), q, k, v, None, layout=row.layout, scaling=0.7)
-    torch.testing.assert_close(found, packed_attention(q, k, v, row.layout, 0.7))
+    actual, _ = OURS(Grouped(), q, k, v, None, layout=row.layout, scaling=0.7)
+    torch.testing.assert_close(actual, packed_attention(q, k, v, row.layout, 0.7))
 
 
 def test_a_mask_is_transformers_own_and_its_chunks_are_noted():
@@ -88,7 +88,7 @@ def test_the_windows_of_a_model_are_found(family, expected):
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("message", "expected"),
     [
         ({"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 5}, (4, 2, 5)),
         ({"num_attention_heads": 4, "num_key_value_heads": 2}, (4, 2, 16)),
@@ -97,5 +97,5 @@ def test_the_windows_of_a_model_are_found(family, expected):
         ({}, (1, 1, 64)),
     ],
 )
-def test_what_is_not_said_follows_from_the_rest(said, expected):
-    assert attention_sizes(SimpleNamespace(hidden_size=64, **said)) == AttentionSizes(*expected)
+def test_what_is_not_said_follows_from_the_rest(message, expected):
+    assert attention_sizes(SimpleNamespace(hidden_size=64, **message)) == AttentionSizes(*expected)

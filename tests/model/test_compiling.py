@@ -28,11 +28,11 @@ def figures(policy: Policy, length: int):
     """Log-probabilities and gradients of responses of this length, three to two prompts."""
     rows = [Row([2, 3, 4], [5, 6, *[7] * length]), Row([8], [9] * length), Row([2, 3, 4], [4])]
     (batch,) = micro_batches(policy, samples_of(rows), range(3), 10_000)
-    found = policy(batch.inputs, entropy_gradient=True)
-    (found.logprobs + found.entropy).sum().backward()
+    actual = policy(batch.inputs, entropy_gradient=True)
+    (actual.logprobs + actual.entropy).sum().backward()
     gradients = [p.grad for p in policy.parameters() if p.grad is not None]
     policy.zero_grad()
-    return [found.logprobs.detach(), found.entropy.detach(), *gradients]
+    return [actual.logprobs.detach(), actual.entropy.detach(), *gradients]
 
 
 def test_where_torch_fails_all_run_as_written_and_one_line_says_so(monkeypatch, caplog):

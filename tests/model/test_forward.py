@@ -49,9 +49,9 @@ def weighted(logprobs: torch.Tensor, row: Row) -> torch.Tensor:
 
 
 def gradients(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    found = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+    actual = {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
     model.zero_grad()
-    return found
+    return actual
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -61,21 +61,21 @@ def test_logprobs_and_gradients_are_the_models_own(family):
     assert forward.packed == (family not in PADDED)
     assert forward.plain_head == (family not in OWN_HEAD)
     policy = Policy(model, VOCAB, 1.0, how=forward)
-    found = {}
+    actual = {}
     for batch in micro_batches(policy, samples_of(ROWS), range(len(ROWS)), 60):
         logprobs = policy(batch.inputs).logprobs
         rows = [ROWS[row] for row in batch.rows]
         for row, line in zip(rows, logprobs, strict=True):
             assert not line[len(row.response_ids) :].any()
-            found[id(row)] = line[: len(row.response_ids)]
-        loss = sum(weighted(found[id(row)], row) for row in rows)
+            actual[id(row)] = line[: len(row.response_ids)]
+        loss = sum(weighted(actual[id(row)], row) for row in rows)
         loss.backward()
     gradient = gradients(model)
     model.set_attn_implementation("eager")
     for row in ROWS:
         expected = own_logprobs(model, row)
         weighted(expected, row).backward()
-        torch.testing.assert_close(found[id(row)], expected, atol=1e-4, rtol=0)
+        torch.testing.assert_close(actual[id(row)], expected, atol=1e-4, rtol=0)
     expected_gradient = gradients(model)
     assert gradient.keys() == expected_gradient.keys()
     for name, expected in expected_gradient.items():
@@ -91,11 +91,11 @@ def test_packing_these_would_be_wrong(family):
     (batch,) = micro_batches(policy, samples_of(ROWS), range(len(ROWS)), 1000)
     try:
         with torch.no_grad():
-            found = policy(batch.inputs).logprobs
+            actual = policy(batch.inputs).logprobs
     except ValueError:  # Mamba's code refuses the mask
         return
     own = [own_logprobs(model, ROWS[row]).detach() for row in batch.rows]
-    gaps = [(f[: len(o)] - o).abs().max() for f, o in zip(found, own, strict=True)]
+    gaps = [(f[: len(o)] - o).abs().max() for f, o in zip(actual, own, strict=True)]
     assert max(gaps) > 0.1
 
 
@@ -121,8 +121,8 @@ def test_logits_changed_behind_the_head_take_the_models_own_way():
         return output
 
     model.forward = capped
-    found = forward_of(model)
-    assert (found.packed, found.plain_head) == (True, False)
+    actual = forward_of(model)
+    assert (actual.packed, actual.plain_head) == (True, False)
 
 
 def test_a_model_that_no_way_computes_rightly_is_refused():

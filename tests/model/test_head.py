@@ -26,23 +26,25 @@ def test_chunks_are_the_plain_form_and_its_gradient(rows, has_bias, entropy_grad
     plain = Categorical(logits=((states @ weight.T + bias * has_bias) / 0.7)[:, :KNOWN])
     expected = plain.log_prob(target), plain.entropy()
     head = Head(KNOWN, 0.7, rows, True, entropy_gradient)
-    found = ChunkedHead.apply(states, weight, bias if has_bias else None, target, head)
-    assert found[1].requires_grad == entropy_gradient
+    actual = ChunkedHead.apply(states, weight, bias if has_bias else None, target, head)
+    assert actual[1].requires_grad == entropy_gradient
     upstream = torch.sin(torch.arange(2 * N)).double().reshape(2, N)
     upstream[1] *= entropy_gradient
     totals = [
         sum((weights * values).sum() for weights, values in zip(upstream, pair, strict=True))
-        for pair in (found, expected)
+        for pair in (actual, expected)
     ]
     gradients = [torch.autograd.grad(total, given) for total in totals]
-    for ours, theirs in zip((*found, *gradients[0]), (*expected, *gradients[1]), strict=True):
+    for ours, theirs in zip((*actual, *gradients[0]), (*expected, *gradients[1]), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
 def test_frozen_weights_get_no_gradient_and_no_memory():
     states, weight, bias, target = inputs()
-    found, _ = ChunkedHead.apply(states, weight.detach(), None, target, Head(V, 1, 4, False, False))
-    found.sum().backward()
+    actual, _ = ChunkedHead.apply(
+        states, weight.detach(), None, target, Head(V, 1, 4, False, False)
+    )
+    actual.sum().backward()
     assert states.grad.any()
     assert weight.grad is None
     assert bias.grad is None
@@ -53,12 +55,12 @@ def test_numbers_of_16_bits_have_logits_in_float32_and_a_gradient_that_is_rounde
     states, weight, _, target = inputs(torch.bfloat16, 600)
     exact = [tensor.detach().double().requires_grad_() for tensor in (states, weight)]
     expected = (exact[0] @ exact[1].T).log_softmax(-1).gather(-1, target[:, None])[:, 0]
-    found, _ = ChunkedHead.apply(states, weight, None, target, Head(V, 1.0, 1, False, False))
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-5)
+    actual, _ = ChunkedHead.apply(states, weight, None, target, Head(V, 1.0, 1, False, False))
+    assert actual.dtype == torch.float32
+    torch.testing.assert_close(actual.double(), expected, rtol=0, atol=1e-5)
     rounded = (states @ weight.T).float().log_softmax(-1).gather(-1, target[:, None])[:, 0]
     assert (rounded - expected).abs().max() > 5e-3
-    for total in (found.sum(), expected.sum()):
+    for total in (actual.sum(), expected.sum()):
         total.backward()
     assert weight.grad.dtype == torch.bfloat16
     scale = exact[1].grad.abs().max()
@@ -84,6 +86,6 @@ def test_nothing_larger_than_a_chunk_of_logits_is_ever_made():
     states = torch.randn(1024, H, requires_grad=True)
     weight, target = torch.randn(900, H, requires_grad=True), torch.zeros(1024, dtype=torch.long)
     with Largest():
-        found, _ = ChunkedHead.apply(states, weight, None, target, Head(900, 1.0, 4, True, False))
-        found.sum().backward()
+        actual, _ = ChunkedHead.apply(states, weight, None, target, Head(900, 1.0, 4, True, False))
+        actual.sum().backward()
     assert largest[0] == 1024 * H

@@ -89,8 +89,8 @@ def test_a_tokenizer_of_another_model_is_refused(copy):
     (copy / "tokenizer.json").write_text(
         json.dumps(tokenizer | {"added_tokens": [*tokenizer["added_tokens"], extra]})
     )
-    said = f"the tokenizer has {last + 2} tokens and the output layer {last + 1}"
-    with pytest.raises(UserError, match=said):
+    message = f"the tokenizer has {last + 2} tokens and the output layer {last + 1}"
+    with pytest.raises(UserError, match=message):
         load_model(str(copy))
 
 

@@ -71,14 +71,14 @@ def test_each_response_attends_to_its_prompt_and_itself_as_if_alone(heads, kv_he
     count = row.input_ids.shape[1]
     q = torch.randn(1, heads, count, 3)
     k, v = torch.randn(1, kv_heads, count, 3), torch.randn(1, kv_heads, count, 3)
-    found = packed_attention(q, k, v, row.layout, scale)
-    assert found.shape == (1, count, heads, 3)
+    actual = packed_attention(q, k, v, row.layout, scale)
+    assert actual.shape == (1, count, heads, 3)
     for alone in ([0, 1, 2, 4], [3, 5, 6]):
         expected = F.scaled_dot_product_attention(
             q[:, :, alone], k[:, :, alone], v[:, :, alone], None, 0.0, True, scale=scale,
             enable_gqa=True,
         )  # fmt: skip
-        torch.testing.assert_close(found[:, alone], expected.transpose(1, 2))
+        torch.testing.assert_close(actual[:, alone], expected.transpose(1, 2))
 
 
 LENGTHS = st.lists(
@@ -96,11 +96,11 @@ def stand_in(q, k, v, ends_q, ends_k, max_q, max_k, *, scale, window_size, enabl
     out = []
     for a, b, c, d in zip(ends_q, ends_q[1:], ends_k, ends_k[1:], strict=False):
         mask = torch.ones(int(b - a), int(d - c), dtype=torch.bool).tril(int(d - c) - int(b - a))
-        heads = (one.transpose(0, 1) for one in (q[a:b], k[c:d], v[c:d]))
-        found = F.scaled_dot_product_attention(
+        heads = (item.transpose(0, 1) for item in (q[a:b], k[c:d], v[c:d]))
+        actual = F.scaled_dot_product_attention(
             *heads, attn_mask=mask, scale=scale, enable_gqa=enable_gqa
         )
-        out.append(found.transpose(0, 1))
+        out.append(actual.transpose(0, 1))
     return torch.cat(out)
 
 

@@ -44,16 +44,16 @@ def stats(policy: Policy, rows=ROWS):
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "qwen3", "llama", "gpt-neox"])
 def test_equal_to_the_models_own_logits(family):
     policy = Policy(random_model(family).double(), VOCAB, temperature=0.7)
-    batch, found = stats(policy)
+    batch, actual = stats(policy)
     for index, row in enumerate(ROWS[row] for row in batch.rows):
         ids = torch.tensor([[*row.prompt_ids, *row.response_ids]])
         logits = policy.model(input_ids=ids).logits[0, len(row.prompt_ids) - 1 : -1] / 0.7
         distribution = torch.distributions.Categorical(logits=logits)
         length = len(row.response_ids)
         logprobs = distribution.log_prob(torch.tensor(row.response_ids))
-        torch.testing.assert_close(found.logprobs[index, :length], logprobs)
-        torch.testing.assert_close(found.entropy[index, :length], distribution.entropy())
-        assert not found.logprobs[index, length:].any()
+        torch.testing.assert_close(actual.logprobs[index, :length], logprobs)
+        torch.testing.assert_close(actual.entropy[index, :length], distribution.entropy())
+        assert not actual.logprobs[index, length:].any()
 
 
 def test_chunks_give_the_same_values_and_gradients(monkeypatch):
@@ -61,11 +61,11 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
     results = []
     for chunk_logits in (1 << 24, 2 * VOCAB):
         monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", chunk_logits)
-        _, found = stats(policy)
+        _, actual = stats(policy)
         (gradient,) = torch.autograd.grad(
-            found.logprobs.sum(), policy.model.get_output_embeddings().weight
+            actual.logprobs.sum(), policy.model.get_output_embeddings().weight
         )
-        results.append((found.logprobs.detach(), found.entropy, gradient))
+        results.append((actual.logprobs.detach(), actual.entropy, gradient))
     for whole, chunked in zip(*results, strict=True):
         torch.testing.assert_close(chunked, whole)
 
@@ -73,8 +73,8 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
 def test_ids_beyond_the_tokenizer_have_no_probability():
     policy = Policy(random_model().double(), 10, temperature=1.0)
     rows = [Row([2], [token]) for token in range(10)]
-    _, found = stats(policy, rows)
-    assert found.logprobs.exp().sum().item() == pytest.approx(1)
+    _, actual = stats(policy, rows)
+    assert actual.logprobs.exp().sum().item() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("chunk_logits", [1 << 24, VOCAB * 2])
@@ -83,10 +83,10 @@ def test_the_entropy_has_its_gradient_where_asked(monkeypatch, chunk_logits):
     policy = Policy(random_model().double(), VOCAB, temperature=0.7)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
     weight = policy.model.get_output_embeddings().weight
-    found = policy(batch.inputs, entropy_gradient=True).entropy.sum()
+    actual = policy(batch.inputs, entropy_gradient=True).entropy.sum()
     logits = policy(batch.inputs, with_head=False) @ weight.T / 0.7
     entropy = torch.distributions.Categorical(logits=logits).entropy().sum()
-    gradients = [torch.autograd.grad(one, weight)[0] for one in (found, entropy)]
+    gradients = [torch.autograd.grad(item, weight)[0] for item in (actual, entropy)]
     torch.testing.assert_close(*gradients)
     assert not policy(batch.inputs).entropy.requires_grad
 
@@ -111,28 +111,28 @@ def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch, rows, chunk
 
     monkeypatch.setattr(head, "logits_of", spy)
     monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", rows * VOCAB)
-    _, found = stats(policy)
+    _, actual = stats(policy)
     assert made == chunks
-    found.logprobs.sum().backward()
+    actual.logprobs.sum().backward()
     assert made == 2 * chunks
 
 
 def test_without_entropy_it_is_0_and_all_else_the_same():
     policy = Policy(random_model(), VOCAB, 1.0)
     batch, whole = stats(policy)
-    found = policy(batch.inputs, entropy=False)
-    assert torch.equal(found.logprobs, whole.logprobs)
+    actual = policy(batch.inputs, entropy=False)
+    assert torch.equal(actual.logprobs, whole.logprobs)
     assert whole.entropy.any()
-    assert not found.entropy.any()
+    assert not actual.entropy.any()
     assert not policy(batch.inputs, False, True).entropy.any()
 
 
 def test_an_output_layer_with_more_than_weights_is_the_models_own():
     model = random_model("cohere").double()  # it scales its logits by 0.25
     own = Policy(model, VOCAB, 1.0, how=replace(PACKED, plain_head=False))
-    _, found = stats(own)
+    _, actual = stats(own)
     _, plain = stats(Policy(model, VOCAB, 4.0))
-    torch.testing.assert_close(found.logprobs, plain.logprobs)
+    torch.testing.assert_close(actual.logprobs, plain.logprobs)
 
 
 def test_the_policy_is_with_its_adapter_unless_asked_for_without():
@@ -142,11 +142,11 @@ def test_the_policy_is_with_its_adapter_unless_asked_for_without():
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
             torch.nn.init.ones_(parameter)
-    batch, found = stats(Policy(model, VOCAB, 1.0))
+    batch, actual = stats(Policy(model, VOCAB, 1.0))
     with switched_off(model):
         without = Policy(model, VOCAB, 1.0)(batch.inputs)
     assert torch.equal(without.logprobs, before.logprobs)
-    assert not torch.equal(found.logprobs, before.logprobs)
+    assert not torch.equal(actual.logprobs, before.logprobs)
 
 
 def test_sums_are_in_float32_at_least_and_where_the_model_is():
@@ -160,7 +160,7 @@ def test_sums_are_in_float32_at_least_and_where_the_model_is():
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "gpt2", "gpt-neox", "phi3"])
 def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone(family):
     """What is kept for the backward pass is counted by autograd's own hooks."""
-    found = []
+    actual = []
     for again in (False, True):
         policy = Policy(random_model(family).double(), VOCAB, 0.7)
         weights = {p.data_ptr() for p in policy.parameters()}
@@ -178,10 +178,10 @@ def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone
         _, of = stats(policy)
         of.logprobs.sum().backward()
         gradients = [p.grad for p in policy.parameters() if p.grad is not None]
-        found.append((kept[0], [of.logprobs, of.entropy, *gradients]))
+        actual.append((kept[0], [of.logprobs, of.entropy, *gradients]))
         with torch.no_grad():
             assert torch.equal(stats(policy)[1].logprobs, of.logprobs)
-    (all_of_it, plain), (inputs, again) = found
+    (all_of_it, plain), (inputs, again) = actual
     assert inputs < all_of_it / 3
     assert all(map(torch.equal, plain, again))
 
@@ -216,9 +216,9 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
         assert parameter.dtype == parameter.grad.dtype == torch.float64
         ours = own_slice(parameter.grad).flatten()
         assert torch.nn.functional.cosine_similarity(ours, gradient.flatten(), 0) > 0.98
-    found = critic(batch.inputs, None)
-    assert found.dtype == torch.float64
-    assert 0 < (found - values).abs().max() < 0.5
+    actual = critic(batch.inputs, None)
+    assert actual.dtype == torch.float64
+    assert 0 < (actual - values).abs().max() < 0.5
 
 
 @pytest.mark.usefixtures("_one_process")
@@ -254,11 +254,11 @@ def test_a_critics_values_by_hand(has_own_body):
     torch.nn.init.normal_(critic.head.weight)
     critic.head.bias.data.fill_(2.0)
     expected = states.float() @ critic.head.weight[0] + 2.0
-    found = critic(batch.inputs, given)
-    torch.testing.assert_close(found[batch.mask.bool()], expected)
-    assert not found[~batch.mask.bool()].any()
+    actual = critic(batch.inputs, given)
+    torch.testing.assert_close(actual[batch.mask.bool()], expected)
+    assert not actual[~batch.mask.bool()].any()
     if has_own_body:
-        assert torch.equal(found, critic(batch.inputs, 0 * states))
+        assert torch.equal(actual, critic(batch.inputs, 0 * states))
         assert next(critic.body.parameters()) is not next(model.base_model.parameters())
     else:
         with pytest.raises(ValueError, match="needs the policy's hidden states"):

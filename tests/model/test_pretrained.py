@@ -27,18 +27,18 @@ UNPICKLES = {"pickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 
 def calls(path: Path) -> list[tuple[str, bool, ast.Call]]:
     """(last part of the name, whether it is a bare name, the call)."""
-    found = []
+    actual = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
-                found.append((node.func.attr, False, node))
+                actual.append((node.func.attr, False, node))
             elif isinstance(node.func, ast.Name):
-                found.append((node.func.id, True, node))
-    return found
+                actual.append((node.func.id, True, node))
+    return actual
 
 
 def keyword(call: ast.Call, name: str) -> object:
-    values = [one.value for one in call.keywords if one.arg == name]
+    values = [item.value for item in call.keywords if item.arg == name]
     return values[0].value if values and isinstance(values[0], ast.Constant) else None
 
 

@@ -37,13 +37,13 @@ def test_a_file_ends_before_the_tensor_that_is_too_much(tmp_path, monkeypatch):
     write_tensors(path, tensors.items())
     names = [f"model-0000{n}-of-00002.safetensors" for n in (1, 2)]
     index = tmp_path / "model.safetensors.index.json"
-    assert sorted(one.name for one in tmp_path.iterdir()) == [*names, index.name]
+    assert sorted(item.name for item in tmp_path.iterdir()) == [*names, index.name]
     assert [sorted(load_file(tmp_path / name)) for name in names] == [["a", "b"], ["c"]]
     places = {"a": names[0], "b": names[0], "c": names[1]}
     assert json.loads(index.read_text()) == {"metadata": {"total_size": 48}, "weight_map": places}
     again = read_tensors(path)
     assert again.keys() == tensors.keys()
-    assert all(torch.equal(again[name], one) for name, one in tensors.items())
+    assert all(torch.equal(again[name], item) for name, item in tensors.items())
 
 
 def test_a_tensor_that_is_too_large_has_a_file_of_its_own(tmp_path, monkeypatch):
@@ -60,7 +60,7 @@ def saved(place: Path) -> None:
         model = shared_out(family)
         moments = {f"optimizer.{n}.exp_avg": p * 2 for n, p in enumerate(model.parameters())}
         values = state(3)
-        tensors = values.tensors | {name: one.detach() for name, one in moments.items()}
+        tensors = values.tensors | {name: item.detach() for name, item in moments.items()}
         save_checkpoint(
             place / family, 3, policy(model=model), CONFIG, State(values.values, tensors)
         )
@@ -106,8 +106,8 @@ def test_checkpoints_are_those_of_one_process_to_the_byte_and_any_number_reads_t
     side_by_side(3, lambda: (loaded(tmp_path / "two"), saved(tmp_path / "three")), tmp_path)
     assert not list((tmp_path / "full").rglob("*.*"))
     for family in FAMILIES:
-        one = checkpoints(tmp_path / "one" / family)[0]
-        manifest = (one.path / "manifest.json").read_text()
+        item = checkpoints(tmp_path / "one" / family)[0]
+        manifest = (item.path / "manifest.json").read_text()
         assert manifest.count("-of-") > 4
         for name in ("two", "three"):
             many = checkpoints(tmp_path / name / family)[0]
@@ -116,9 +116,9 @@ def test_checkpoints_are_those_of_one_process_to_the_byte_and_any_number_reads_t
         model = random_model(family)
         theirs = AutoModelForCausalLM.from_pretrained(many.path, dtype=torch.float32)
         assert all(map(torch.equal, theirs.parameters(), model.parameters()))
-        found = many.load_state().tensors
+        actual = many.load_state().tensors
         for number, parameter in enumerate(model.parameters()):
-            assert torch.equal(found[f"optimizer.{number}.exp_avg"], parameter * 2)
+            assert torch.equal(actual[f"optimizer.{number}.exp_avg"], parameter * 2)
 
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-moe", "gpt-oss", "gpt2", "mamba"])
@@ -127,4 +127,4 @@ def test_names_and_bytes_are_those_of_transformers(family, tmp_path):
     model.save_pretrained(tmp_path)
     theirs, ours = load_file(tmp_path / "model.safetensors"), dict(stored_weights(model))
     assert theirs.keys() == ours.keys()
-    assert all(torch.equal(ours[name], one) for name, one in theirs.items())
+    assert all(torch.equal(ours[name], item) for name, item in theirs.items())

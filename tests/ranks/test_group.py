@@ -41,29 +41,29 @@ def command(*args: object) -> None:
 
 def listed(run: Path) -> list[Path]:
     """The files of a run; those that have one set of tensors in several count as one."""
-    found = (p.relative_to(run) for p in run.rglob("*") if p.is_file())
-    whole = (Path(re.sub(r"-\d{5}-of-\d{5}", "", str(p))) for p in found)
+    actual = (p.relative_to(run) for p in run.rglob("*") if p.is_file())
+    whole = (Path(re.sub(r"-\d{5}-of-\d{5}", "", str(p))) for p in actual)
     return sorted({p for p in whole if not p.name.endswith(".index.json")})
 
 
-def same_files(one: Path, other: Path) -> None:
+def same_files(first: Path, other: Path) -> None:
     """All rollouts to the byte; weights, state and tokens to what float32 rounds."""
-    names = listed(one)
+    names = listed(first)
     assert names == listed(other)
     for path in names:
         if path.suffix == ".safetensors":
-            found, expected = read_tensors(one / path), read_tensors(other / path)
-            assert found.keys() == expected.keys()
+            actual, expected = read_tensors(first / path), read_tensors(other / path)
+            assert actual.keys() == expected.keys()
             for key, tensor in expected.items():
-                torch.testing.assert_close(found[key], tensor, rtol=0, atol=1e-5)
+                torch.testing.assert_close(actual[key], tensor, rtol=0, atol=1e-5)
         elif path.name.startswith("tokens-"):
-            found, expected = (json.loads((place / path).read_text()) for place in (one, other))
-            for row, same in zip(found, expected, strict=True):
+            actual, expected = (json.loads((place / path).read_text()) for place in (first, other))
+            for row, same in zip(actual, expected, strict=True):
                 assert row["text"] == same["text"]
                 for key, values in same["figures"].items():
                     assert row["figures"][key] == pytest.approx(values, abs=1e-3), (path, key)
         elif path.name != "manifest.json" and path.parts[0] in ("rollouts", "config.yaml"):
-            assert (one / path).read_bytes() == (other / path).read_bytes(), path
+            assert (first / path).read_bytes() == (other / path).read_bytes(), path
 
 
 @pytest.fixture
@@ -105,8 +105,8 @@ def test_a_result_is_that_of_one_process_to_the_byte(tmp_path):
     files = sorted(p for p in (tmp_path / "one").rglob("*") if p.is_file())
     assert len(files) >= 2
     for path in files:
-        found = (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_text()
-        assert CREATED.sub("", found) == CREATED.sub("", path.read_text()), path
+        actual = (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_text()
+        assert CREATED.sub("", actual) == CREATED.sub("", path.read_text()), path
 
 
 def exchange() -> None:
@@ -190,8 +190,8 @@ def test_a_model_that_cannot_be_shared_out_is_one_line(monkeypatch, tmp_path):
 
     monkeypatch.setattr(Qwen2ForCausalLM, "__init__", with_a_scale)
     side_by_side(2, work, tmp_path)
-    said = "".join((tmp_path / f"log-{rank}").read_text() for rank in (0, 1))
-    (line,) = (line for line in said.splitlines() if line.startswith("rlvr: error: "))
+    message = "".join((tmp_path / f"log-{rank}").read_text() for rank in (0, 1))
+    (line,) = (line for line in message.splitlines() if line.startswith("rlvr: error: "))
     assert "several processes cannot share out Qwen2ForCausalLM (" in line
     assert line.endswith("leave --processes out")
     assert not (tmp_path / "run").exists()

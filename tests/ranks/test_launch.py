@@ -66,8 +66,8 @@ def failing(run: Path) -> None:
 
 def test_a_fault_in_one_process_ends_all_with_one_line_and_loses_no_step(tmp_path):
     side_by_side(2, lambda: failing(tmp_path / "run"), tmp_path)
-    said = "".join((tmp_path / f"log-{rank}").read_text() for rank in (0, 1))
-    (line,) = (line for line in said.splitlines() if "error" in line)
+    message = "".join((tmp_path / f"log-{rank}").read_text() for rank in (0, 1))
+    (line,) = (line for line in message.splitlines() if "error" in line)
     assert "illegal memory access" in line
     step = int(re.search(r"saved up to step (\d)", line)[1])
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == step >= 1
@@ -81,8 +81,8 @@ def started(*args: object, env: dict[str, str] | None = None) -> subprocess.Pope
 
 
 def children_of(parent: int) -> list[int]:
-    listed = Path(f"/proc/{parent}/task/{parent}/children").read_text()
-    return list(map(int, listed.split()))
+    listing = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return list(map(int, listing.split()))
 
 
 def killed(run: Path, processes: int) -> None:
@@ -91,10 +91,10 @@ def killed(run: Path, processes: int) -> None:
     assert '"step": 1' in command.stdout.readline()
     of_it = children_of(command.pid)
     os.kill(of_it[1], signal.SIGKILL)
-    _, said = command.communicate(timeout=600)
+    _, message = command.communicate(timeout=600)
     assert command.returncode == 2
     line = f"rlvr: error: process 1 of {processes} was killed"
-    assert said.strip().splitlines()[-1].startswith(line)
+    assert message.strip().splitlines()[-1].startswith(line)
     assert not any(Path(f"/proc/{child}").exists() for child in of_it)
 
 
@@ -114,10 +114,10 @@ def test_a_run_of_three_goes_on_after_a_kill_and_after_a_signal(whole, tmp_path)
     stopped = started("--resume", run, "--processes", 2, "--quiet")
     assert '"step"' in stopped.stdout.readline()
     stopped.send_signal(signal.SIGTERM)
-    _, said = stopped.communicate(timeout=600)
+    _, message = stopped.communicate(timeout=600)
     if stopped.returncode:
-        assert stopped.returncode == 130, said
-        assert "go on with rlvr train --resume" in said
+        assert stopped.returncode == 130, message
+        assert "go on with rlvr train --resume" in message
         assert invoke("train", "--resume", run).exit_code == 0
     same_files(run, whole)
 
@@ -143,15 +143,15 @@ def test_two_nodes_of_torchrun_train_what_one_process_does(whole, tmp_path):  # 
     places = [tmp_path / name for name in ("one", "other")]
     for place in places:
         place.mkdir()
-    said = "".join(on_two_nodes(places, *SMALL, "--steps", 2, "--out", tmp_path / "run"))
-    assert said.count('{"step": ') == 2, said
+    message = "".join(on_two_nodes(places, *SMALL, "--steps", 2, "--out", tmp_path / "run"))
+    assert message.count('{"step": ') == 2, message
     names = ["held-out-before", "step-000001", "step-000002"]
     for name in (f"rollouts/{name}.jsonl" for name in names):
         assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
 
-    said = "".join(on_two_nodes(places, *SMALL, "--steps", 2, "--out", "run"))
-    lines = [line for line in said.splitlines() if line.startswith("rlvr: error: ")]
+    message = "".join(on_two_nodes(places, *SMALL, "--steps", 2, "--out", "run"))
+    lines = [line for line in message.splitlines() if line.startswith("rlvr: error: ")]
     line = "run: not seen by all processes: name a directory that all nodes share"
-    assert lines == [f"rlvr: error: {line}"], said
-    assert said.count("exitcode  : 2 ") >= 1
+    assert lines == [f"rlvr: error: {line}"], message
+    assert message.count("exitcode  : 2 ") >= 1
     assert not any(list(place.iterdir()) for place in places)

@@ -89,11 +89,11 @@ def tensors(path: Path) -> dict[str, torch.Tensor]:
     return load_file(path)
 
 
-def furthest(one: Path, other: Path) -> float:
-    found, expected = tensors(one), tensors(other)
-    assert {k: t.shape for k, t in found.items()} == {k: t.shape for k, t in expected.items()}
+def furthest(first: Path, other: Path) -> float:
+    actual, expected = tensors(first), tensors(other)
+    assert {k: t.shape for k, t in actual.items()} == {k: t.shape for k, t in expected.items()}
     return max(
-        float((found[k].double() - t.double()).abs().max())
+        float((actual[k].double() - t.double()).abs().max())
         for k, t in expected.items()
         if len(t.shape)
     )
@@ -134,20 +134,22 @@ def test_three_steps_in_float64(runs):
     name, *places = runs
     if name not in EXACT:
         pytest.skip("no float64")
-    one, two = (place / f"{name}, float64" / "weights" for place in places)
-    assert furthest(two, one) < 1e-10
+    first, two = (place / f"{name}, float64" / "weights" for place in places)
+    assert furthest(two, first) < 1e-10
     if name != "lora":
         start = enumerate(random_model().double().parameters())
-        assert max(float((tensors(one)[str(n)] - p.detach()).abs().max()) for n, p in start) > 1e-3
+        assert (
+            max(float((tensors(first)[str(n)] - p.detach()).abs().max()) for n, p in start) > 1e-3
+        )
 
 
 @pytest.mark.slow
 def test_weights_in_bfloat16_stay_near(tmp_path):
     """Each sum of gradients is rounded to 8 bits, and so is each update, at random."""
-    one, two = tmp_path / "one", tmp_path / "two"
-    keep(make_trainer(has_even, *ROUNDED), one)
+    first, two = tmp_path / "one", tmp_path / "two"
+    keep(make_trainer(has_even, *ROUNDED), first)
     side_by_side(2, lambda: keep(make_trainer(has_even, *ROUNDED), two), tmp_path)
-    assert furthest(two / "weights", one / "weights") < 0.05
+    assert furthest(two / "weights", first / "weights") < 0.05
 
 
 def families(place: Path) -> None:
@@ -156,8 +158,8 @@ def families(place: Path) -> None:
         model = random_model(family)
         model.set_attn_implementation("eager")
         forward = models.Forward(packed=False, attention="eager", plain_head=False)
-        one = ("steps=1", "rollout.samples=3", "rollout.prompts=2", "optim.micro_tokens=1")
-        asked = (*one, "algo=rloo", "rollout.mismatch_limit=9")
+        item = ("steps=1", "rollout.samples=3", "rollout.prompts=2", "optim.micro_tokens=1")
+        asked = (*item, "algo=rloo", "rollout.mismatch_limit=9")
         keep(make_trainer(has_even, *asked, model=model, forward=forward), place / family)
 
 
@@ -167,8 +169,8 @@ def test_every_family_is_shared_out_or_refused(count, tmp_path):
     families(tmp_path / "one")
     side_by_side(count, lambda: families(tmp_path / "many"), tmp_path)
     for family in FAMILIES:
-        one, many = (tmp_path / name / family / "weights" for name in ("one", "many"))
-        assert furthest(many, one) < 1e-4, family  # the norm of the gradient is in the thousands
+        item, many = (tmp_path / name / family / "weights" for name in ("one", "many"))
+        assert furthest(many, item) < 1e-4, family  # the norm of the gradient is in the thousands
 
 
 def test_what_torch_cannot_share_out_is_refused_with_its_reason():

@@ -35,9 +35,9 @@ def test_what_is_left_open_is_answered_by_the_problems_and_the_machine():
 
 
 def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
-    said = ("data.prompt=plain", "data.answer_format=any", "engine=transformers", "threads=3")
+    message = ("data.prompt=plain", "data.answer_format=any", "engine=transformers", "threads=3")
     settings = (
-        *said,
+        *message,
         "optim.precision=float32",
         "optim.weights=float32",
         "optim.compile=off",
@@ -58,11 +58,11 @@ def test_a_template_in_a_file_is_kept_as_its_text(tmp_path):
 
 
 def test_training_and_evaluation_draw_with_settings_of_their_own():
-    one = planned("rollout.temperature=0.5", "eval.samples=2", "rollout.max_tokens=7")
-    assert one.training == SamplingParams(8, 7, 0.5, 1.0)
-    assert one.evaluation == SamplingParams(2, 7, 0.6, 0.95)
-    assert one.evaluation_within(500).max_tokens == 500
-    assert one.evaluation_within(10**6).max_tokens == LONGEST_RESPONSE == 32768
+    item = planned("rollout.temperature=0.5", "eval.samples=2", "rollout.max_tokens=7")
+    assert item.training == SamplingParams(8, 7, 0.5, 1.0)
+    assert item.evaluation == SamplingParams(2, 7, 0.6, 0.95)
+    assert item.evaluation_within(500).max_tokens == 500
+    assert item.evaluation_within(10**6).max_tokens == LONGEST_RESPONSE == 32768
 
 
 def test_a_missing_library_is_said_before_anything_is_loaded(monkeypatch):

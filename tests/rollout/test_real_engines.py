@@ -69,5 +69,5 @@ def test_sampled_logprobs_are_those_of_the_models_own_forward_pass(session, own,
             with torch.no_grad():
                 logits = own(input_ids=torch.tensor([[*prompt, *completion.token_ids]])).logits[0]
             logprobs = (logits[len(prompt) - 1 : -1] / temperature).log_softmax(-1)
-            found = logprobs.gather(-1, tokens[:, None])[:, 0]
-            torch.testing.assert_close(torch.tensor(completion.logprobs), found, atol=2e-4, rtol=0)
+            actual = logprobs.gather(-1, tokens[:, None])[:, 0]
+            torch.testing.assert_close(torch.tensor(completion.logprobs), actual, atol=2e-4, rtol=0)

@@ -37,7 +37,7 @@ def paid(rewarder, group):
 
 def test_without_functions_a_reward_is_the_verdict_and_no_process_is_started():
     group = paid(Rewarder(), made_group("a", RIGHT, WRONG))
-    assert [(one.reward, one.rewards) for one in group.rollouts] == [(1.0, {}), (-1.0, {})]
+    assert [(item.reward, item.rewards) for item in group.rollouts] == [(1.0, {}), (-1.0, {})]
 
 
 def test_each_value_is_kept_and_their_weighted_sum_trains(made):
@@ -47,8 +47,8 @@ def test_each_value_is_kept_and_their_weighted_sum_trains(made):
     length = -len(group.rollouts[0].completion.token_ids) / 10
     own = len(group.prompt.problem.id) + len("text")
     first = {"my": own, "math": 1.0, "format": 1.0, "length": length}
-    assert [one.rewards for one in group.rollouts] == [first, first | {"math": 0.0}]
-    assert [one.reward for one in group.rollouts] == pytest.approx(
+    assert [item.rewards for item in group.rollouts] == [first, first | {"math": 0.0}]
+    assert [item.reward for item in group.rollouts] == pytest.approx(
         [own / 2 + 2 + 0.25 + length, own / 2 + 0.25 + length]
     )
     assert rewarder.sources == {"my": hashlib.sha256(code.encode()).hexdigest()}
@@ -57,7 +57,7 @@ def test_each_value_is_kept_and_their_weighted_sum_trains(made):
 def test_a_batch_is_a_group(made):
     code = "def reward(problems, responses): return [len(problems) + n for n in range(2)]"
     group = paid(made(code), made_group("a", RIGHT, RIGHT))
-    assert [one.reward for one in group.rollouts] == [2.0, 3.0]
+    assert [item.reward for item in group.rollouts] == [2.0, 3.0]
 
 
 def test_sampling_goes_on_while_a_function_runs(made, tmp_path):

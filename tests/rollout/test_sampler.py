@@ -65,9 +65,9 @@ def test_groups_come_as_they_finish_with_verdicts_and_rewards():
     assert group.weight_version == 3
     assert [(r.sample, r.text, r.reward) for r in group.rollouts] == [(0, "2 3", -1), (1, "4", 1)]
     assert [r.completion for r in group.rollouts] == [CUT, WHOLE]
-    said = [(a.response, a.gold, a.think_open, a.truncated) for a in judge.seen]
-    assert said[:2] == [("2 3", "7", True, True), ("4", "7", True, False)]
-    assert said[2:] == [("2 3", "1", False, True), ("4", "1", False, False)]
+    message = [(a.response, a.gold, a.think_open, a.truncated) for a in judge.seen]
+    assert message[:2] == [("2 3", "7", True, True), ("4", "7", True, False)]
+    assert message[2:] == [("2 3", "1", False, True), ("4", "1", False, False)]
     assert 0.02 <= sampler.seconds < 1
 
 
@@ -104,16 +104,16 @@ def test_without_a_gold_answer_nothing_is_judged():
 
 @given(st.integers(), st.text(), st.integers(0, 100))
 def test_a_seed_has_room_for_its_samples_and_every_name_its_own(seed, text, number):
-    found = response_seed(seed, "train", text, number)
-    assert 0 <= found < 2**62
-    assert found == response_seed(seed, "train", text, number)
+    actual = response_seed(seed, "train", text, number)
+    assert 0 <= actual < 2**62
+    assert actual == response_seed(seed, "train", text, number)
     others = {
         response_seed(seed + 1, "train", text, number),
         response_seed(seed, "eval", text, number),
         response_seed(seed, "train", text + "x", number),
         response_seed(seed, "train", text, number + 1),
     }
-    assert len(others - {found}) == 4
+    assert len(others - {actual}) == 4
 
 
 def test_a_known_seed():
@@ -150,7 +150,7 @@ def given_prompt(think_open: bool = False, **row: str) -> Prompt:
 
 def tokens(*prompts: Prompt, stop_ids: tuple[int, ...] = (9, 0)) -> list[list[int]]:
     policy = LoadedModel(None, Letters(), stop_ids, 128, "")
-    return [list(one.token_ids) for one in given_completions(prompts, policy, 20)]
+    return [list(item.token_ids) for item in given_completions(prompts, policy, 20)]
 
 
 def test_a_response_ends_unless_it_was_cut_off():
@@ -195,16 +195,16 @@ def judged(upto: int = 5) -> Iterator[tuple[int, Group]]:
     for index in reversed(range(rank(), upto, 2)):
         verdict = Verification(Verdict.CORRECT, "1", True, "")
         completion = Completion([index, 1], [-0.1 * index, -1e-300], "stop")
-        one = Rollout(FIVE[index], 0, completion, f"text {index}", verdict, 1.0)
-        yield index, Group(FIVE[index], (one,), 3)
+        item = Rollout(FIVE[index], 0, completion, f"text {index}", verdict, 1.0)
+        yield index, Group(FIVE[index], (item,), 3)
 
 
 def together(every: float) -> None:
     module._MEET_EVERY_S = every
-    found = list(exchanged(FIVE, judged()))
+    actual = list(exchanged(FIVE, judged()))
     order = [4, 2, 0, 3, 1] if every else [4, 3, 2, 1, 0]
-    assert [index for index, _ in found] == order
-    for index, group in found:
+    assert [index for index, _ in actual] == order
+    for index, group in actual:
         assert group.prompt is FIVE[index]
         assert group.rollouts[0].completion.logprobs == [-0.1 * index, -1e-300]
         assert (group.weight_version, group.rollouts[0].is_correct) == (3, True)

@@ -27,8 +27,8 @@ PROBLEMS = ProblemSet("set", (), "plain")
 def test_a_session_says_its_size_device_and_engine():
     session = make_trainer(has_even).session
     size = session.policy.model.num_parameters() / 1e6
-    said = f"{size:.1f} M parameters on cpu, 1 thread; engine transformers (as set)"
-    assert session.description == said
+    message = f"{size:.1f} M parameters on cpu, 1 thread; engine transformers (as set)"
+    assert session.description == message
 
 
 def test_golds_that_nobody_can_read():
@@ -57,8 +57,8 @@ def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, 
         assert session.engine.forward is session.forward
         assert session.engine.stop_ids.tolist() == list(session.policy.stop_ids)
         assert session.engine.vocab_size == len(session.policy.tokenizer)
-        (found,) = session.sampler.verifier.verify_many([Attempt("It is 7.", "7")])
-        assert (found.verdict, found.format) == (Verdict.CORRECT, "any")
+        (actual,) = session.sampler.verifier.verify_many([Attempt("It is 7.", "7")])
+        assert (actual.verdict, actual.format) == (Verdict.CORRECT, "any")
         raise KeyError
     assert closed == [session.engine]
     torch.set_num_threads(threads)

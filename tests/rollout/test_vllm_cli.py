@@ -80,10 +80,10 @@ def family(ancestor: int) -> set[tuple[int, str]]:
             state, parent, _, session, *rest = path.read_text().rpartition(")")[2].split()
             if state != "Z":
                 stats[int(path.parent.name)] = (int(parent), int(session), rest[15])
-    found = {pid for pid, (_, session, _) in stats.items() if ancestor in (pid, session)}
-    while more := {pid for pid, (parent, _, _) in stats.items() if parent in found} - found:
-        found |= more
-    return {(pid, stats[pid][2]) for pid in found}
+    actual = {pid for pid, (_, session, _) in stats.items() if ancestor in (pid, session)}
+    while more := {pid for pid, (parent, _, _) in stats.items() if parent in actual} - actual:
+        actual |= more
+    return {(pid, stats[pid][2]) for pid in actual}
 
 
 def living(processes: set[tuple[int, str]]) -> set[tuple[int, str]]:

@@ -58,8 +58,8 @@ def run(tmp_path):
 
 
 def test_a_checkpoint_brings_back_state_and_weights(run):
-    (newest, *_) = found = checkpoints(run)
-    assert [one.step for one in found] == [10, 9, 2]
+    (newest, *_) = actual = checkpoints(run)
+    assert [item.step for item in actual] == [10, 9, 2]
     assert newest.integrity_error() is None
     again = newest.load_state()
     assert again.values == state(10).values
@@ -75,10 +75,10 @@ def test_it_keeps_what_the_policy_was_trained_with_and_no_path(run):
     assert kept["rollout"]["samples"] == 4
     assert "steps" not in kept
     assert "source" not in kept["data"]
-    listed = json.loads((checkpoints(run)[0].path / "manifest.json").read_text())
+    listing = json.loads((checkpoints(run)[0].path / "manifest.json").read_text())
     directory = run / "checkpoints/step-10"
     files = {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()}
-    assert listed.keys() == files - {"manifest.json"}
+    assert listing.keys() == files - {"manifest.json"}
 
 
 def damage(run, step: int) -> None:
@@ -88,14 +88,14 @@ def damage(run, step: int) -> None:
 
 def test_the_newest_whole_one_is_taken_and_the_damaged_are_named(run):
     lines: list[str] = []
-    assert [one.step for one in islice(whole_checkpoints(run, lines.append), 3)] == [10, 9, 2]
+    assert [item.step for item in islice(whole_checkpoints(run, lines.append), 3)] == [10, 9, 2]
     damage(run, 10)
-    found = whole_checkpoints(run, lines.append)
-    assert next(found).step == 9
+    actual = whole_checkpoints(run, lines.append)
+    assert next(actual).step == 9
     assert lines == [f"{run}/checkpoints/step-10 is damaged: the checksum of config.json differs"]
-    assert next(found).step == 2
+    assert next(actual).step == 2
     with pytest.raises(UserError, match="no checkpoint is whole; start a new run"):
-        next(found)
+        next(actual)
     damage(run, 9)
     damage(run, 2)
     with pytest.raises(UserError, match="no checkpoint is whole; start a new run"):
@@ -120,7 +120,7 @@ def test_a_checkpoint_of_another_step_is_damaged(run):
 
 def test_only_the_named_steps_are_removed(run):
     remove_checkpoints(run, {2, 10, 77})
-    assert [one.step for one in checkpoints(run)] == [9]
+    assert [item.step for item in checkpoints(run)] == [9]
 
 
 @given(st.sets(st.integers(1, 99), max_size=9), st.integers(1, 4), st.integers(1, 99) | st.none())

@@ -37,12 +37,12 @@ def test_a_library_out_of_range_stops_and_one_of_an_extra_does_not(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "message"),
     [(None, "vLLM is not installed"), ("0.2.1", "vLLM 0.2.1 is outside the tested range")],
 )
-def test_the_engine_says_whether_vllm_is_in_range(monkeypatch, version, said):
+def test_the_engine_says_whether_vllm_is_in_range(monkeypatch, version, message):
     monkeypatch.setattr(plan, "vllm_version", lambda: version)
-    assert said in invoke("doctor").stdout
+    assert message in invoke("doctor").stdout
 
 
 @pytest.mark.parametrize(("hidden", "is_there"), [(None, True), ("", True), (None, False)])

@@ -68,9 +68,9 @@ def damage(run: Path, step: int, how: str) -> None:
 def test_a_damaged_checkpoint_is_seen(run, how):
     damage(run, 4, how)
     lines = list[str]()
-    found = next(whole_checkpoints(run, lines.append), None)
-    assert found is not None
-    assert found.step == 3
+    actual = next(whole_checkpoints(run, lines.append), None)
+    assert actual is not None
+    assert actual.step == 3
     assert len(lines) == 1
     assert "step-4 is damaged: " in lines[0]
 
@@ -143,8 +143,8 @@ def test_the_best_checkpoint_outlives_newer_ones(tmp_path, every):
     assert invoke(*small_run("--steps", "4", *settings, "--out", str(run))).exit_code == 0
     best = json.loads((run / "summary.json").read_text())["best"]["step"]
     assert best < 4  # such a learning rate ruins the policy
-    found = {path.name for path in (run / "checkpoints").iterdir()}
-    assert found == {f"step-{best}", "step-4"}
+    actual = {path.name for path in (run / "checkpoints").iterdir()}
+    assert actual == {f"step-{best}", "step-4"}
 
 
 def test_a_run_in_use_is_refused(run):

@@ -75,8 +75,8 @@ def test_a_fork_can_be_resumed_as_it_would_have_gone_on(parent, tmp_path):
     )
     again = parent("train", "--resume", "c", "--steps", "2", "-q")
     assert again.exit_code == 0, again.stderr
-    one, two = (load_file(tmp_path / r / "checkpoints/step-2/model.safetensors") for r in "bc")
-    assert all(one[name].equal(two[name]) for name in one)
+    left, two = (load_file(tmp_path / r / "checkpoints/step-2/model.safetensors") for r in "bc")
+    assert all(left[name].equal(two[name]) for name in left)
 
 
 def test_another_algorithm_begins_with_a_new_optimizer_and_says_so(parent):

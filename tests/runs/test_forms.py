@@ -80,7 +80,7 @@ REFUSED = {
 def test_what_cannot_save_memory_is_one_line(options, tmp_path):
     done = CliRunner().invoke(app, [*small_run("--out", str(tmp_path / "run")), *options.split()])
     assert done.exit_code == 2
-    (line,) = [one for one in done.stderr.splitlines() if one.startswith("rlvr: error")]
+    (line,) = [item for item in done.stderr.splitlines() if item.startswith("rlvr: error")]
     assert REFUSED[options] in line
 
 

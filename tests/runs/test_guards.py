@@ -53,11 +53,11 @@ def findings(history: list[dict], config: GuardsConfig) -> list[tuple[int, str, 
 def test_a_warning_is_given_once_and_again_after_it_was_over(name):
     row, text = WARNED[name]
     bad, good = [row] * 5, [{}] * 5
-    found = findings(run_of(*bad, *good, *bad), GuardsConfig())
-    assert [stops for _, _, stops in found] == [False, False]
-    assert found[0][0] == 3
-    assert found[0][1].startswith(f"step 3: {text}")
-    assert found[1][0] > 10
+    actual = findings(run_of(*bad, *good, *bad), GuardsConfig())
+    assert [stops for _, _, stops in actual] == [False, False]
+    assert actual[0][0] == 3
+    assert actual[0][1].startswith(f"step 3: {text}")
+    assert actual[1][0] > 10
 
 
 def sometimes_late(text: str) -> Verdict:
@@ -86,7 +86,7 @@ def test_each_warning_comes_of_a_run_built_for_it(tmp_path, text):
         with torch.no_grad():
             trainer.session.policy.model.model.norm.weight.mul_(999)  # always the likeliest token
     history = [result.metrics for result in trainer.train_steps()]
-    assert any(text in found for _, found, _ in findings(history, trainer.config.guards))
+    assert any(text in actual for _, actual, _ in findings(history, trainer.config.guards))
 
 
 def test_nothing_is_said_of_a_good_run():
@@ -123,11 +123,11 @@ def test_a_gradient_that_is_not_finite_is_skipped_warned_of_and_then_stops(tmp_p
     stopped = 0
     for result in trainer.train_steps():
         history.append(result.metrics)
-        found = check(history, trainer.config.guards)
-        if any(finding.is_error for finding in found):
+        actual = check(history, trainer.config.guards)
+        if any(finding.is_error for finding in actual):
             stopped = result.step
             break
-        assert [finding.text[:12] for finding in found] == ["step 1: the "] * (len(history) == 1)
+        assert [finding.text[:12] for finding in actual] == ["step 1: the "] * (len(history) == 1)
     assert stopped == 3
     assert [row["updates_skipped"] for row in history] == [1, 1, 1]
 

@@ -32,12 +32,12 @@ def begin(tmp_path, monkeypatch):
         return RunLifecycle(trainer, run, Display())
 
     yield make
-    for one in opened:
-        one.__exit__()
+    for item in opened:
+        item.__exit__()
 
 
 def saved(loop: RunLifecycle) -> list[int]:
-    return [one.step for one in checkpoints(loop.run.directory)]
+    return [item.step for item in checkpoints(loop.run.directory)]
 
 
 def summary(loop: RunLifecycle) -> dict:
@@ -67,10 +67,10 @@ def test_the_last_step_is_saved_and_the_newest_are_kept(begin, capsys):
     assert saved(loop) == [5, 4]
     lines = capsys.readouterr().out.splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3, 4, 5]
-    found = summary(loop)
-    assert (found["steps"], found["model"]) == (5, "checkpoints/step-5")
-    assert (found["before"], found["after"], found["best"]) == (None, None, None)
-    assert found["minutes"] < 1
+    actual = summary(loop)
+    assert (actual["steps"], actual["model"]) == (5, "checkpoints/step-5")
+    assert (actual["before"], actual["after"], actual["best"]) == (None, None, None)
+    assert actual["minutes"] < 1
 
 
 def test_the_best_measured_step_is_saved_and_kept(begin):
@@ -94,8 +94,8 @@ def test_the_best_measured_step_is_saved_and_kept(begin):
 def test_a_step_that_fails_loses_itself_and_weights_half_updated_are_not_saved(begin, where, last):
     loop = begin("steps=5", "checkpoint.every=2")
     failing_at(loop, 4, ZeroDivisionError("by\nzero"), where)
-    said = rf"^step 4 failed: ZeroDivisionError: by zero \(see .*\); saved up to step {last}; go"
-    with pytest.raises(UserError, match=said):
+    message = rf"^step 4 failed: ZeroDivisionError: by zero \(see .*\); saved up to step {last}; go"
+    with pytest.raises(UserError, match=message):
         loop.run_to_end()
     assert saved(loop) == ([3, 2] if last == 3 else [2])
     assert "in broken" in (loop.run.directory / "error.txt").read_text()
@@ -135,9 +135,9 @@ def test_the_minutes_of_earlier_lives_count(begin):
     loop = begin("steps=1")
     loop.progress = {"before": {"pass@1": 0.5}, "best": None, "seconds": 600.0}
     loop.run_to_end()
-    found = summary(loop)
-    assert 10 <= found["minutes"] < 11
-    assert found["before"] == {"pass@1": 0.5}
+    actual = summary(loop)
+    assert 10 <= actual["minutes"] < 11
+    assert actual["before"] == {"pass@1": 0.5}
 
 
 @pytest.mark.parametrize(

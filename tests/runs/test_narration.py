@@ -30,7 +30,7 @@ FIGURES = {
 }
 
 
-def said(capsys) -> str:
+def printed(capsys) -> str:
     return " ".join(capsys.readouterr().err.split())
 
 
@@ -40,14 +40,14 @@ def test_the_speed_of_a_run_in_a_line(capsys):
         "peak memory 1.23 GiB"
     )
     say_throughput(FIGURES, Display())
-    assert said(capsys) == line
+    assert printed(capsys) == line
     say_throughput(FIGURES, Display(verbose=True))
-    assert said(capsys) == (
+    assert printed(capsys) == (
         f"{line}, the update at 50.0% of the GPU's peak (mfu), "
         "engine and trainer differ by at most 1.2e-04 nats a token"
     )
     say_throughput(dict.fromkeys(FIGURES), Display())
-    assert said(capsys) == ""
+    assert printed(capsys) == ""
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,12 @@ def test_the_speed_of_a_run_in_a_line(capsys):
 def test_what_pass_at_1_leaves_out(capsys, verdicts, words):
     groups = [made_group("a", *verdicts)]
     warn_of_unjudged(
-        summarize(groups, SamplingParams(1, 9), lambda found: [0] * len(found)), Display(quiet=True)
+        summarize(groups, SamplingParams(1, 9), lambda actual: [0] * len(actual)),
+        Display(quiet=True),
     )
-    found = said(capsys)
-    assert words in found
-    assert bool(found) is bool(words)
+    actual = printed(capsys)
+    assert words in actual
+    assert bool(actual) is bool(words)
 
 
 def session(bad=(), chat_template="x"):
@@ -98,9 +99,9 @@ def test_a_template_that_is_missing_or_opens_the_thought(capsys):
         ([], "x", ""),
     ):
         say_template(given, session(chat_template=template), Display())
-        found = said(capsys)
-        assert found.startswith(words)
-        assert bool(found) is bool(words)
+        actual = printed(capsys)
+        assert actual.startswith(words)
+        assert bool(actual) is bool(words)
 
 
 def trainer(*settings: str, stopped=False, held_out=(), prompts=None):
@@ -121,7 +122,7 @@ NO_SIGNAL, NOT_FULL = "no signal", "batch not full"
 
 
 @pytest.mark.parametrize(
-    ("reasons", "stopped", "said"),
+    ("reasons", "stopped", "printed"),
     [
         ((None, None), False, []),
         ((), False, []),
@@ -137,12 +138,12 @@ NO_SIGNAL, NOT_FULL = "no signal", "batch not full"
         ),
     ],
 )
-def test_each_kind_of_step_without_an_update_is_said(capsys, reasons, stopped, said):
+def test_each_kind_of_step_without_an_update_is_said(capsys, reasons, stopped, printed):
     settings = ["algorithm.filter.max_gen_batches=10"]
     warn_of_outcome(trainer(*settings, stopped=stopped), history(*reasons), Display())
     lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == len(said)
-    for line, words in zip(lines, said, strict=True):
+    assert len(lines) == len(printed)
+    for line, words in zip(lines, printed, strict=True):
         assert line.startswith(f"warning    {words}")
 
 

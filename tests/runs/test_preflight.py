@@ -63,8 +63,8 @@ def test_a_template_that_loses_the_problem():
 )
 def test_settings_that_are_hardly_meant(settings, text):
     config = resolve(set_layer(["rollout.prompts=9", *settings]))
-    found = [finding.text for finding in data_findings(config, [prompt()] * 10, True, 0)]
-    assert [text in finding for finding in found] == ([True] if text else [])
+    actual = [finding.text for finding in data_findings(config, [prompt()] * 10, True, 0)]
+    assert [text in finding for finding in actual] == ([True] if text else [])
 
 
 def test_golds_that_cannot_be_read():
@@ -89,10 +89,10 @@ def test_golds_that_cannot_be_read():
     ],
 )
 def test_what_the_probe_can_find(groups, learns, texts):
-    _, found = of_probe(groups, learns, DataConfig(answer_format="think_answer"), True)
-    assert len(found) == len(texts)
-    assert all(text in finding.text for text, finding in zip(texts, found, strict=True))
-    assert not any(finding.is_error for finding in found)
+    _, actual = of_probe(groups, learns, DataConfig(answer_format="think_answer"), True)
+    assert len(actual) == len(texts)
+    assert all(text in finding.text for text, finding in zip(texts, actual, strict=True))
+    assert not any(finding.is_error for finding in actual)
 
 
 def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
@@ -120,7 +120,7 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
 def test_long_prompts_are_shown_from_both_ends():
     row = json.dumps({"problem": "x".join(map(str, range(300))), "answer": "1"})
     done = invoke("train", "-", "--check", *FEW, stdin=row)
-    (line,) = (one for one in done.stderr.splitlines() if one.startswith("prompt "))
+    (line,) = (item for item in done.stderr.splitlines() if item.startswith("prompt "))
     assert "0x1x2" in line
     assert " … " in line
     assert "x299" in line
@@ -145,16 +145,16 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         ((), "; 4 updates a step, learning rate 0.0001 after 5 steps"),
         (("--set", "algorithm.mini_batches=500"), "; 8 updates a step, learning rate 0.0001 "),
         (("--set", "optim.warmup_steps=0", "--algo", "grpo"), "; 1 update a step, learning rate "),
     ],
 )
-def test_the_updates_of_a_step_are_those_that_its_responses_allow(args, said):
+def test_the_updates_of_a_step_are_those_that_its_responses_allow(args, message):
     done = invoke("train", "--check", *FEW, "--max-tokens", "8", "--steps", "9", *args)
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_no_signal_is_a_loud_warning_and_an_error_of_check(rlvr):

@@ -91,15 +91,15 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
     final = on_disk(state_of(trainer))
     for step, other in others.items():
         run = create_run(tmp_path / str(step), other.config)
-        found = [repeatable(written(run, result)) for result in other.train_steps()]
-        assert found == expected[step:]
+        actual = [repeatable(written(run, result)) for result in other.train_steps()]
+        assert actual == expected[step:]
         assert all(map(torch.equal, weights(trainer), weights(other)))
         state = on_disk(state_of(other))
         assert state.values == final.values
         assert state.tensors.keys() == final.tensors.keys()
         assert all(torch.equal(final.tensors[k], t) for k, t in state.tensors.items())
         tokens = list(run.directory.glob("rollouts/tokens-*"))
-        assert len(tokens) == sum(row["groups_trained"] > 0 for row in found)
+        assert len(tokens) == sum(row["groups_trained"] > 0 for row in actual)
         for path in [*tokens, *run.directory.glob("rollouts/*.jsonl")]:
             assert path.read_bytes() == (tmp_path / "whole" / "rollouts" / path.name).read_bytes()
 
@@ -159,10 +159,10 @@ def test_killed_at_twenty_random_moments_it_is_the_unbroken_run(algo, tmp_path):
     assert done.stdout.endswith("equal bit for bit\n")
 
 
-def same_files(one: Path, other: Path, pattern: str) -> bool:
-    names = {path.relative_to(run) for run in (one, other) for path in run.glob(pattern)}
+def same_files(first: Path, other: Path, pattern: str) -> bool:
+    names = {path.relative_to(run) for run in (first, other) for path in run.glob(pattern)}
     return bool(names) and all(
-        (one / name).read_bytes() == (other / name).read_bytes() for name in names
+        (first / name).read_bytes() == (other / name).read_bytes() for name in names
     )
 
 

@@ -30,27 +30,28 @@ def test_it_says_whose_it_is_beside_what_the_trainer_says(trainer):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"rollout.samples": 5}, "rollout.samples is 4 there, and the run computes with 5"),
         ({"gone": 1}, "gone is None there, and the run computes with 1"),
         ({"optim.betas": [0.1, 0.2]}, "optim.betas is [0.9, 0.999] there"),
     ],
 )
-def test_an_edited_setting_is_named_with_both_values(trainer, settings, said):
-    with pytest.raises(OtherRunError, match=re.escape(f"config.yaml was edited: {said}")):
+def test_an_edited_setting_is_named_with_both_values(trainer, settings, message):
+    with pytest.raises(OtherRunError, match=re.escape(f"config.yaml was edited: {message}")):
         restore(trainer, edited(trainer, **settings))
 
 
 @pytest.mark.parametrize(
-    ("what", "said"), [("problems", "the problems of"), ("start", "the weights of tiny, the ref")]
+    ("what", "message"),
+    [("problems", "the problems of"), ("start", "the weights of tiny, the ref")],
 )
-def test_other_problems_or_weights_are_refused_before_anything_is_loaded(trainer, what, said):
+def test_other_problems_or_weights_are_refused_before_anything_is_loaded(trainer, what, message):
     state = state_of(trainer)
     state.values[what] = "0" * 64
     state.values["cursor"] = 5
     before = trainer.state_dict().values
-    with pytest.raises(OtherRunError, match=f"^{said}"):
+    with pytest.raises(OtherRunError, match=f"^{message}"):
         restore(trainer, state)
     assert trainer.state_dict().values == before
     assert issubclass(OtherRunError, UserError)

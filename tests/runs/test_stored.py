@@ -84,12 +84,12 @@ def test_what_may_move_or_be_made_longer_does_not_decide_the_results():
     assert {"seed", "rollout.samples", "optim.lr", "algorithm.aggregation"} <= ours.keys()
     free = ("steps=7", "checkpoint.every=3", "guards.max_kl=2", "model=x", "data.source=y")
     assert settings_of(*free, "eval.source=z", "data.root=r") == ours
-    for one in ("seed=1", "rollout.samples=4", "data.limit=3", "optim.betas=[0.8, 0.9]"):
-        assert settings_of(one) != ours
+    for item in ("seed=1", "rollout.samples=4", "data.limit=3", "optim.betas=[0.8, 0.9]"):
+        assert settings_of(item) != ours
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])
 def test_a_schedule_over_all_steps_makes_their_number_decide(schedule):
-    found = settings_of(f"optim.schedule={schedule}", "steps=7")
-    assert found["steps"] == 7
+    actual = settings_of(f"optim.schedule={schedule}", "steps=7")
+    assert actual["steps"] == 7
     assert "steps" not in settings_of("steps=7")

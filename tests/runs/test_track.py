@@ -47,8 +47,8 @@ def mirrored(run, names, warned, first=1) -> Mirrors:
 @pytest.fixture
 def trackers(monkeypatch):
     OPENED.clear()
-    found = {"kept": kept, "failing": failing, "late": late, "absent": absent}
-    monkeypatch.setattr(module, "TRACKERS", found)
+    actual = {"kept": kept, "failing": failing, "late": late, "absent": absent}
+    monkeypatch.setattr(module, "TRACKERS", actual)
 
 
 def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, trackers):
@@ -79,8 +79,8 @@ def test_one_that_fails_is_said_and_the_others_go_on(tmp_path, trackers):
     assert not mirrors.close()
     assert [step for step, *_ in OPENED[0][3][:2]] == [1, 2]
     assert OPENED[0][3][-1] == "closed"
-    said = ("absent: SystemExit: no account", "failing: ConnectionError: no network")
-    for text, start in zip(warned, (*said, "late: TimeoutError: 60 s"), strict=True):
+    message = ("absent: SystemExit: no account", "failing: ConnectionError: no network")
+    for text, start in zip(warned, (*message, "late: TimeoutError: 60 s"), strict=True):
         assert text.startswith(f"--track {start}; it gets no more, rlvr show {run} --track ")
 
 
@@ -101,11 +101,11 @@ def test_tensorboard_reads_a_finished_run(tmp_path):
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     run = made_run(tmp_path / "run", steps=12)
     assert invoke("show", run, "--track", "tensorboard").exit_code == 0
-    found = accumulator.EventAccumulator(str(run / "tensorboard")).Reload()
-    rewards = found.Scalars("reward")
-    assert [one.step for one in rewards] == list(range(1, 13))
+    actual = accumulator.EventAccumulator(str(run / "tensorboard")).Reload()
+    rewards = actual.Scalars("reward")
+    assert [item.step for item in rewards] == list(range(1, 13))
     assert rewards[3].value == pytest.approx(-0.35)
-    assert [one.step for one in found.Tensors("responses/text_summary")] == [10]
+    assert [item.step for item in actual.Tensors("responses/text_summary")] == [10]
 
 
 @pytest.mark.slow

@@ -18,17 +18,17 @@ def test_one_thing_at_a_time(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         (("run", "--by", "level"), "--by takes results only"),
         (("run", "--problem", "zz"), "no response with --problem zz; problems are such as aa, b"),
         (("bare", "--explain"), "--explain: bare has no finished step with responses"),
     ],
 )
-def test_what_cannot_be_shown_is_one_line(asked, said, tmp_path, monkeypatch):
+def test_what_cannot_be_shown_is_one_line(asked, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("run", "bare"):
         made_run(tmp_path / name)
     for path in tmp_path.glob("bare/rollouts/step-*"):
         path.unlink()
-    assert refused("show", *asked).endswith(said)
+    assert refused("show", *asked).endswith(message)

@@ -13,14 +13,14 @@ from rlvr_cli.show.screen import show_responses
 from rlvr_cli.show.source import open_source
 
 
-def said(capsys, run, step=None, group=None) -> str:
+def printed(capsys, run, step=None, group=None) -> str:
     explain(open_source(run), step, group, Display(stderr=False))
     return " ".join(capsys.readouterr().out.split())
 
 
 def test_each_part_of_a_step_has_its_numbers(tmp_path, capsys):
     run = made_run(tmp_path / "run", "rollout.max_tokens=15", "algorithm.overlong.cache=0.2")
-    text = said(capsys, run)
+    text = printed(capsys, run)
     for part in (
         "Step 2 of",
         "answered 2 problems 4 times each, in 1 round: 92 tokens.",
@@ -41,7 +41,7 @@ def test_each_part_of_a_step_has_its_numbers(tmp_path, capsys):
         "The entropy was 0.500 nats.",
     ):
         assert part in text
-    assert "Take group 2" in said(capsys, run, 1, 2)
+    assert "Take group 2" in printed(capsys, run, 1, 2)
 
 
 def test_tokens_with_advantages_of_their_own_are_shown(tmp_path, capsys):
@@ -49,7 +49,7 @@ def test_tokens_with_advantages_of_their_own_are_shown(tmp_path, capsys):
     own = made_tokens(1, "a", "b", advantage=[-0.25, 0.75])
     for step in (1, 2):
         (run / "rollouts" / f"tokens-step-{step:06d}.json").write_text(json.dumps([own]))
-    text = said(capsys, run)
+    text = printed(capsys, run)
     assert "-1.000 -0.250 to +0.750 11" in text
     assert "advantages are by gae (" in text
     assert "KL: k1 (" in text
@@ -59,7 +59,7 @@ def test_tokens_with_advantages_of_their_own_are_shown(tmp_path, capsys):
 def test_each_algorithm_is_told_by_its_settings(tmp_path, capsys, algo):
     algorithm = ALGORITHMS[algo]
     teacher = ["teacher=other"] if algorithm.has_teacher else []
-    text = said(capsys, made_run(tmp_path / "run", f"algo={algo}", *teacher))
+    text = printed(capsys, made_run(tmp_path / "run", f"algo={algo}", *teacher))
     for choice in (algorithm.advantage, algorithm.surrogate, algorithm.aggregation):
         assert str(choice) in text
 
@@ -69,7 +69,7 @@ def test_groups_that_waited_and_a_step_without_an_update(tmp_path, capsys):
     (run / "rollouts" / "tokens-step-000001.json").unlink()
     more = {"no_update": "no signal", "groups_trained": 3, "groups_carried": 1}
     write_rows(run / "metrics.jsonl", [made_metrics(1, **more)])
-    text = said(capsys, run)
+    text = printed(capsys, run)
     assert "3 trained in this step, 1 wait for the next." in text
     assert "No update: no signal." in text
     assert "Kept are" not in text
@@ -78,17 +78,17 @@ def test_groups_that_waited_and_a_step_without_an_update(tmp_path, capsys):
 def test_a_step_or_group_that_is_not_there(tmp_path, capsys):
     run = made_run(tmp_path / "run")
     with pytest.raises(UserError, match="--group 3: step 2 of "):
-        said(capsys, run, None, 3)
+        printed(capsys, run, None, 3)
     (run / "metrics.jsonl").unlink()
     with pytest.raises(UserError, match="no finished step with responses"):
-        said(capsys, run)
+        printed(capsys, run)
 
 
 def test_a_step_that_sampled_nothing_is_passed_over(tmp_path, capsys):
     run = made_run(tmp_path / "run")
     (run / "rollouts" / "step-000002.jsonl").write_text("")
-    assert "Step 1 of" in said(capsys, run)
+    assert "Step 1 of" in printed(capsys, run)
     with pytest.raises(UserError, match=r"step 2 of .* sampled none; it trained groups"):
-        said(capsys, run, 2)
+        printed(capsys, run, 2)
     with pytest.raises(UserError, match=r"no response with --step 2$"):
         show_responses(open_source(run), 2, None, None, None, Display())

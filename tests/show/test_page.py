@@ -51,11 +51,11 @@ def test_of_too_many_responses_it_says_what_it_shows(tmp_path, monkeypatch):
     write_rows(tmp_path / "rows.jsonl", rows)
     monkeypatch.setattr(module, "MOST_BYTES", 10_000)
     data = page_data([open_source(tmp_path / "rows.jsonl")])
-    kept = [int(one[0][1:]) for one in data["problems"]]
+    kept = [int(item[0][1:]) for item in data["problems"]]
     assert data["note"].startswith(f"A sample of {len(kept)} of 200 responses")
     assert 20 < len(kept) < 60
     assert {b - a for a, b in zip(sorted(kept), sorted(kept)[1:], strict=False)} <= set(range(1, 9))
-    assert all(len(one[3]) == 8 for one in data["problems"])
+    assert all(len(item[3]) == 8 for item in data["problems"])
     written = json.dumps([data[key] for key in ("rows", "problems", "groups")])
     assert len(written) + 5 * written.count("&") < 14_000
 
@@ -97,17 +97,17 @@ def browser():
         pytest.skip("no chromium here: apt-get install chromium")
     api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
     with api.sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield found
-        found.close()
+        actual = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield actual
+        actual.close()
 
 
-def opened(browser, file: Path, said: list[str], **look):
+def opened(browser, file: Path, text: list[str], **look):
     view = browser.new_page(**look)
-    view.on("console", lambda message: said.append(f"console {message.text}"))
-    view.on("pageerror", lambda error: said.append(f"error {error}"))
-    view.on("dialog", lambda dialog: said.append(f"dialog {dialog.message}"))
-    view.on("request", lambda asked: said.append(asked.url) if asked.url != file.as_uri() else None)
+    view.on("console", lambda message: text.append(f"console {message.text}"))
+    view.on("pageerror", lambda error: text.append(f"error {error}"))
+    view.on("dialog", lambda dialog: text.append(f"dialog {dialog.message}"))
+    view.on("request", lambda asked: text.append(asked.url) if asked.url != file.as_uri() else None)
     view.goto(file.as_uri())
     view.wait_for_selector("body[data-ready]")
     return view
@@ -117,13 +117,13 @@ def opened(browser, file: Path, said: list[str], **look):
     "look", [{"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 800}}]
 )
 def test_in_a_browser_it_draws_filters_sorts_and_runs_nothing_of_a_model(browser, tmp_path, look):
-    said, file = [], tmp_path / "page.html"
+    message, file = [], tmp_path / "page.html"
     runs = [made_run(tmp_path / "a"), made_run(tmp_path / "b", "optim.lr=0.5", steps=3)]
     ends = {f"held_out_pass@1{end}/b": value for end, value in (("", 0.5), ("_low", 0.4))}
     measured = [made_metrics(step, **{"held_out_pass@1": 0.25}, **ends) for step in (1, 2)]
     write_rows(runs[0] / "metrics.jsonl", measured)
     file.write_text(page([open_source(run) for run in runs]))
-    view = opened(browser, file, said, **look)
+    view = opened(browser, file, message, **look)
     assert "held_out_pass@1/b" in view.inner_text("#charts")
     assert "a 95 % from" in view.inner_text("#charts")
     assert view.locator("canvas").count() == len(view.query_selector_all(".chart")) > 6
@@ -180,30 +180,30 @@ def test_in_a_browser_it_draws_filters_sorts_and_runs_nothing_of_a_model(browser
     assert "No single tokens are kept of this group" in view.inner_text("#legend")
     assert view.locator("img, iframe, object, link, #detail script, #list script").count() == 0
     assert view.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
-    assert said == []
+    assert message == []
     view.close()
 
 
 def test_a_long_list_keeps_only_the_rows_in_sight(browser, tmp_path):
     rows = [made_row(f"p{n}", 0, "wrong", response="x") for n in range(8_000)]
     write_rows(tmp_path / "rows.jsonl", rows)
-    said, file = [], tmp_path / "page.html"
+    message, file = [], tmp_path / "page.html"
     text = page([open_source(tmp_path / "rows.jsonl")])
     file.write_text(text)
-    view = opened(browser, file, said)
+    view = opened(browser, file, message)
     assert view.locator(".row").count() < 100
     view.evaluate("document.getElementById('list').scrollTop = 1e9")
     view.locator(".row", has_text="p7999").wait_for()
     assert view.locator(".row").count() < 100
-    assert said == []
+    assert message == []
     view.close()
 
 
 def test_the_page_of_a_result(browser, tmp_path):
-    said, file = [], tmp_path / "page.html"
+    message, file = [], tmp_path / "page.html"
     assert invoke("show", made_result(tmp_path / "result"), "--html", file).exit_code == 0
-    view = opened(browser, file, said)
+    view = opened(browser, file, message)
     assert view.inner_text("#count") == "6 of 6 responses here"
     assert not view.is_visible("#color")
-    assert said == []
+    assert message == []
     assert NASTY not in view.content()

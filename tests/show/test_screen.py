@@ -65,14 +65,14 @@ def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):
         sets = {"held_out_pass@1": right / 4, "held_out_pass@1/two": 1.0}
         write_rows(run / "metrics.jsonl", [made_metrics(1, **sets)])
         runs.append(open_source(run))
-    found = pass_at_1(runs)[1:]
-    assert [(line[0].rpartition(": ")[2], line[1], line[3][:5]) for line in found] == [
+    actual = pass_at_1(runs)[1:]
+    assert [(line[0].rpartition(": ")[2], line[1], line[3][:5]) for line in actual] == [
         ("one", "4", "0.500"),
         ("two", "2", "1.000"),
         ("one", "4", "0.750"),
         ("two", "2", "1.000"),
     ]
-    assert [line[4][:6] for line in found[2:]] == ["+0.250", "+0.000"]
+    assert [line[4][:6] for line in actual[2:]] == ["+0.250", "+0.000"]
     show_runs(runs, Display(**OUT))
     assert "held out 0.500, held out two 1.000" in capsys.readouterr().out
 
@@ -96,7 +96,7 @@ def test_one_problem_and_its_responses(tmp_path, capsys):
 
 def test_a_thought_is_dim_and_a_megabyte_is_cut(tmp_path, capsys):
     text = thought_dimmed("<think>a</think>b")
-    assert [(text.plain[one.start : one.end], one.style) for one in text.spans] == [
+    assert [(text.plain[item.start : item.end], item.style) for item in text.spans] == [
         ("<think>a</think>", "dim")
     ]
     path = tmp_path / "rows.jsonl"

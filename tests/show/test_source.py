@@ -19,7 +19,7 @@ from verifiers import Verdict
 def test_the_groups_of_a_run(tmp_path):
     run = open_source(made_run(tmp_path / "run"))
     groups = list(run.groups())
-    assert [(one.step, one.number, one.right, one.fate) for one in groups] == [
+    assert [(item.step, item.number, item.right, item.fate) for item in groups] == [
         (1, 1, 1, "trained"),
         (1, 2, 0, "dropped, all wrong"),
         (2, 1, 1, "trained"),
@@ -56,9 +56,9 @@ def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal(tmp_pa
 )
 def test_rewards_and_advantages_are_those_of_the_run(tmp_path, settings, rewards, expected):
     run = open_source(made_run(tmp_path / "run", *settings))
-    found = next(run.groups()).paid
-    assert [one for one, _ in found.values()] == pytest.approx(rewards)
-    assert [one for _, one in found.values()] == pytest.approx(expected, abs=1e-4)
+    actual = next(run.groups()).paid
+    assert [item for item, _ in actual.values()] == pytest.approx(rewards)
+    assert [item for _, item in actual.values()] == pytest.approx(expected, abs=1e-4)
 
 
 def test_what_trains_is_what_the_filter_of_the_run_lets_through(tmp_path):
@@ -74,7 +74,7 @@ def test_what_trains_is_what_the_filter_of_the_run_lets_through(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bad", "said"),
+    ("bad", "message"),
     [
         (json.dumps([made_tokens(0, "a", ratio=[])]), "0: its lists are not of one length"),
         (json.dumps([made_tokens(0, "a", entropy=["x"])]), "0.figures.entropy.0 must be a"),
@@ -82,15 +82,15 @@ def test_what_trains_is_what_the_filter_of_the_run_lets_through(tmp_path):
         ("[" * 2000, "cannot be read .not a JSON object"),
     ],
 )
-def test_tokens_are_read_whole_or_not_at_all(tmp_path, bad, said):
+def test_tokens_are_read_whole_or_not_at_all(tmp_path, bad, message):
     run = open_source(made_run(tmp_path / "run"))
-    assert [(one.sample, one.text[:3]) for one in run.tokens(1)[1]] == [
+    assert [(item.sample, item.text[:3]) for item in run.tokens(1)[1]] == [
         (0, ["7", "", "é"]),
         (1, ["1"]),
     ]
     assert run.tokens(7) == {}
     (run.path / "rollouts" / "tokens-step-000001.json").write_text(bad)
-    with pytest.raises(UserError, match=f"tokens-step-000001.json: {said}"):
+    with pytest.raises(UserError, match=f"tokens-step-000001.json: {message}"):
         run.tokens(1)
 
 
@@ -107,15 +107,15 @@ def test_results_of_several_models_stay_apart(tmp_path):
     result = made_result(tmp_path / "result")
     other = [made_row("a", 0, "wrong"), made_row("a", 1, "wrong")]
     write_rows(result / "responses" / "set--other.jsonl", other)
-    listed = [{"model": name, "data": "set", "fingerprint": {}} for name in ("model", "other")]
-    (result / "report.json").write_text(json.dumps({"results": listed}))
+    listing = [{"model": name, "data": "set", "fingerprint": {}} for name in ("model", "other")]
+    (result / "report.json").write_text(json.dumps({"results": listing}))
     source = open_source(result)
     rights = {
-        name: [problem.tally.correct for problem in found]
-        for name, found in source.held_out().items()
+        name: [problem.tally.correct for problem in actual]
+        for name, actual in source.held_out().items()
     }
     assert rights == {"model on set": [2, 0, 1], "other on set": [0]}
-    groups = [(one.number, one.result, one.right) for one in source.groups()]
+    groups = [(first.number, first.result, first.right) for first in source.groups()]
     assert [number for number, *_ in groups] == [1, 2, 3, 4]
     assert groups[-1] == (4, "other on set", 0)
     rows = [row | {"model": model} for model in ("m", "n") for row in other]

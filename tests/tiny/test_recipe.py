@@ -65,12 +65,12 @@ def test_a_pupil_takes_a_fact_right_or_always_for_the_same_wrong_digit():
     rng = random.Random(0)
     for chain in itertools.islice(chains.chains("train", 0), 4000):
         text = recipe.solution(chain, recipe.Stage(0.0, recipe.EVEN, 1, 1e-3), rng)
-        found = re.findall(r" \((.)\) (\d)([-+*])(\d)=(\d)", text)
-        assert [(op, int(operand)) for _, _, op, operand, _ in found] == list(chain.operations)
-        values = [str(chain.first), *(step[4] for step in found)]
-        assert [step[1] for step in found] == values[:-1]
+        actual = re.findall(r" \((.)\) (\d)([-+*])(\d)=(\d)", text)
+        assert [(op, int(operand)) for _, _, op, operand, _ in actual] == list(chain.operations)
+        values = [str(chain.first), *(step[4] for step in actual)]
+        assert [step[1] for step in actual] == values[:-1]
         assert text.endswith((f"<answer>{values[-1]}</answer>", values[-1]))
-        for _, left, op, operand, result in found:
+        for _, left, op, operand, result in actual:
             taken[int(left), op, int(operand)].add(int(result))
     assert len(taken) == 210
     for (left, op, operand), digits in taken.items():

@@ -27,15 +27,15 @@ def passed(algo: Algorithm, rows: list[Row], critic=None) -> tuple[list[Row], li
     """The samples after the pass, and what was computed: (policy's or reference's, entropy)."""
     policy, reference = (Policy(random_model(seed=seed), VOCAB, 1.0) for seed in (0, 1))
     calls = []
-    for name, one in (("own", policy), ("reference", reference)):
-        forward = one.forward
+    for name, item in (("own", policy), ("reference", reference)):
+        forward = item.forward
 
         def spy(inputs, entropy=True, with_head=True, name=name, forward=forward):
             if with_head:
                 calls.append((name, entropy))
             return forward(inputs, entropy, with_head=with_head)
 
-        one.forward = spy
+        item.forward = spy
     reference = reference if algo.has_reference_model else None
     samples = samples_of(rows)
     add_logprobs(samples, algo, 1000, policy, reference, critic)
@@ -86,13 +86,13 @@ def test_values_and_the_one_after_the_end_of_what_was_cut_off(kind, cut_off_valu
     monkeypatch.setattr(Policy, "forward", spy)
     algo = Algorithm(advantage=Gae(critic=Critic(kind=kind, cut_off_value=cut_off_value)))
     cut = replace(FRESH, is_cut_off=True)
-    (whole, found), _ = passed(algo, [FRESH, cut], critic)
+    (whole, actual), _ = passed(algo, [FRESH, cut], critic)
     assert bool(asked) == (kind == "shared")
-    assert len(whole.old_values) == len(found.old_values) == 3
-    torch.testing.assert_close(whole.old_values, found.old_values)
+    assert len(whole.old_values) == len(actual.old_values) == 3
+    torch.testing.assert_close(whole.old_values, actual.old_values)
     longer = replace(FRESH, response_ids=[5, 6, 7, 7])
     ((after,), _) = passed(algo, [longer], critic)
     assert whole.end_value == 0.0
     expected = after.old_values[3].item() if cut_off_value == "bootstrap" else 0.0
-    assert found.end_value == pytest.approx(expected, abs=1e-6)
+    assert actual.end_value == pytest.approx(expected, abs=1e-6)
     assert after.old_values[3].item() != pytest.approx(0.0, abs=1e-3)

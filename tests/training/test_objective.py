@@ -44,13 +44,13 @@ def test_old_is_the_engines_for_what_was_carried_over_and_its_own_for_what_is_fr
     updater = made(policy, None, "grpo")
     once = batch_of(FRESH, CARRIED)
     own = policy(once.inputs).logprobs.detach()
-    _, found = updater.objective(once, DENOMINATORS)
+    _, actual = updater.objective(once, DENOMINATORS)
     zeros = torch.zeros(3).double()
-    torch.testing.assert_close(found["approx_kl"], torch.stack([zeros, SAID - own[1]]))
-    torch.testing.assert_close(found["mismatch"], torch.stack([(SAID - own[0]).abs(), zeros]))
-    _, found = updater.objective(batch_of(OF_SEVERAL), DENOMINATORS)
-    torch.testing.assert_close(found["approx_kl"][0], TAKEN - own[0])
-    torch.testing.assert_close(found["mismatch"][0], (SAID - own[0]).abs())
+    torch.testing.assert_close(actual["approx_kl"], torch.stack([zeros, SAID - own[1]]))
+    torch.testing.assert_close(actual["mismatch"], torch.stack([(SAID - own[0]).abs(), zeros]))
+    _, actual = updater.objective(batch_of(OF_SEVERAL), DENOMINATORS)
+    torch.testing.assert_close(actual["approx_kl"][0], TAKEN - own[0])
+    torch.testing.assert_close(actual["mismatch"][0], (SAID - own[0]).abs())
 
 
 def test_while_only_the_critic_learns_the_policy_is_measured_all_the_same(policy):
@@ -78,9 +78,9 @@ def test_the_coefficient_is_that_of_the_algorithm_and_counts(policy):
     losses = []
     for coef in (0.0, 1.0, 2.0):
         updater.kl_coef = coef
-        loss, found = updater.objective(rows, DENOMINATORS)
+        loss, actual = updater.objective(rows, DENOMINATORS)
         losses.append(loss.item())
-        assert (found["ref_kl"] > 0).all()
+        assert (actual["ref_kl"] > 0).all()
     assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0])
     assert losses[1] > losses[0]
 
@@ -127,6 +127,6 @@ def test_one_optimizer_step_reads_as_much_whatever_its_micro_batches(policy, mon
         with Waits() as waits:
             updater.update(samples, 1, 0)
         counts.append((len(parts), len(waits.names)))
-    (one, few), (many, as_few) = counts
-    assert (one, few) == (1, as_few)
+    (item, few), (many, as_few) = counts
+    assert (item, few) == (1, as_few)
     assert many == 6

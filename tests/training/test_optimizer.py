@@ -153,8 +153,8 @@ def test_weights_of_another_type_than_bfloat16_move_as_torchs_own():
             for parameter, gradient in zip(params, gradients(step), strict=True):
                 parameter.grad = gradient.float()
             optimizer.step()
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other)
+    for first, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(first, other)
     assert torch.equal(unused, torch.ones(2))
     assert pair[0].state[ours[0]]["step"] == 3
 
@@ -222,12 +222,15 @@ def test_moments_of_8_bits_are_taken_apart_and_put_together(monkeypatch):
     assert [type(group["lr"]) for group in state.values["optimizer"]] == [float, float]
     others, resumed = made(torch.bfloat16, moments="8bit")
     load_optimizer(resumed, state)
-    ((parameter, found),) = resumed.state.items()
+    ((parameter, actual),) = resumed.state.items()
     assert parameter is others[1]
     assert parameter.grad is None
-    assert found["step"].item() == 3.0
-    assert (found["exp_avg"].codes.tolist(), found["exp_avg"].scale.item()) == ([0, 1, 2, 3, 4], 2)
-    assert found["exp_avg_sq"].scale.item() == 3.0
+    assert actual["step"].item() == 3.0
+    assert (actual["exp_avg"].codes.tolist(), actual["exp_avg"].scale.item()) == (
+        [0, 1, 2, 3, 4],
+        2,
+    )
+    assert actual["exp_avg_sq"].scale.item() == 3.0
     assert [group["lr"].item() for group in resumed.param_groups] == pytest.approx([LR / 2] * 2)
 
 
@@ -269,9 +272,9 @@ def test_rounding_at_random_has_no_bias():
     """1 + 1/512 lies a quarter of the way from 1 to 1 + 1/128; likewise below 0."""
     for sign in (1, -1):
         exact = torch.full((40_000,), sign * (1 + 1 / 512))
-        found = rounded_at_random(exact, torch.Generator().manual_seed(0))
-        assert set(found.tolist()) == {sign * 1.0, sign * (1 + 1 / 128)}
-        share = (found.abs() > 1).double().mean().item()
+        actual = rounded_at_random(exact, torch.Generator().manual_seed(0))
+        assert set(actual.tolist()) == {sign * 1.0, sign * (1 + 1 / 128)}
+        share = (actual.abs() > 1).double().mean().item()
         assert abs(share - 0.25) < 0.02
 
 

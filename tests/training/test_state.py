@@ -60,10 +60,13 @@ def test_names_and_tied_weights():
 
 
 def test_the_later_part_wins():
-    one, two = State({"a": 1, "b": 1}, {"x": torch.ones(1)}), State({"b": 2}, {"y": torch.ones(1)})
-    both = one | two
+    first, two = (
+        State({"a": 1, "b": 1}, {"x": torch.ones(1)}),
+        State({"b": 2}, {"y": torch.ones(1)}),
+    )
+    both = first | two
     assert (both.values, set(both.tensors)) == ({"a": 1, "b": 2}, {"x", "y"})
-    assert one.values == {"a": 1, "b": 1}
+    assert first.values == {"a": 1, "b": 1}
 
 
 def test_parts_are_told_apart_by_their_whole_names():

@@ -49,8 +49,8 @@ def test_a_character_of_several_tokens_stands_at_its_last(text, expected):
 def test_the_first_mixed_groups_of_the_step_are_kept_and_none_that_was_carried_over():
     mixed, same = [made_group(str(n), RIGHT, WRONG) for n in range(4)], made_group("s", WRONG)
     batch = Batch(0, Algorithm(), kept=[mixed[0], same, *mixed[1:]], sampled=[same, *mixed[1:]])
-    found = token_rows(batch, to_samples(batch.kept, ALGO, 9, 0), Bytes())
-    places = [(row["group"], row["sample"]) for row in found]
+    actual = token_rows(batch, to_samples(batch.kept, ALGO, 9, 0), Bytes())
+    places = [(row["group"], row["sample"]) for row in actual]
     assert places == [(2, 0), (2, 1), (3, 0), (3, 1)]
 
 
@@ -79,8 +79,8 @@ def test_what_is_kept_is_what_the_loss_was_made_of(monkeypatch):
     ratio = (now.logprobs[place] - old).exp().detach()
     assert ratio[0] > 1.2 > 0.8 > ratio[1]
     columns = (now.logprobs[place], ratio, torch.ones(3), now.entropy[place], [1, 0, 0])
-    for found, expected in zip(first["figures"].values(), columns, strict=True):
-        assert found == pytest.approx(torch.as_tensor(expected[:2]).tolist(), abs=1e-4)
+    for actual, expected in zip(first["figures"].values(), columns, strict=True):
+        assert actual == pytest.approx(torch.as_tensor(expected[:2]).tolist(), abs=1e-4)
     samples.seen[0, 0, 0] = float("nan")
     assert [row["sample"] for row in token_rows(step, samples, Bytes())] == [1]
 
@@ -94,7 +94,7 @@ def test_a_step_says_what_its_update_saw(algo):
         for row in result.tokens:
             rollout = result.sampled[row["group"] - 1].rollouts[row["sample"]]
             assert "".join(row["text"]) == " ".join(map(str, rollout.completion.token_ids))
-            assert {len(one) for one in row["figures"].values()} == {len(row["text"])}
+            assert {len(first) for first in row["figures"].values()} == {len(row["text"])}
         ratios = {value == 1 for row in result.tokens for value in row["figures"]["ratio"]}
         assert ratios == {True, False}  # the first mini-batch's, and the second's
         json.dumps(result.tokens, allow_nan=False)

@@ -185,10 +185,10 @@ def test_a_moving_reference_is_the_mixture_of_its_past(tmp_path, mix):
         expected = [
             (1 - mix) * old + mix * new for old, new in zip(expected, weights(trainer), strict=True)
         ]
-        found = [p.detach() for p in trainer.reference.model.parameters()]
-        for ours, theirs in zip(found, expected, strict=True):
+        actual = [p.detach() for p in trainer.reference.model.parameters()]
+        for ours, theirs in zip(actual, expected, strict=True):
             torch.testing.assert_close(ours, theirs)
-        same = all(torch.equal(a, b) for a, b in zip(found, weights(trainer), strict=True))
+        same = all(torch.equal(a, b) for a, b in zip(actual, weights(trainer), strict=True))
         assert same == (mix == 1.0)
 
 
@@ -422,8 +422,8 @@ def test_held_out_problems_are_measured_every_so_many_steps(monkeypatch):
         evaluation = {"pass@1": 0.5, "interval": (0.25, 0.75), "cons@k": 1.0}
         evaluation["by_level"] = {"1": 0.25}
         monkeypatch.setattr(trainer, "measure", lambda: (["group"], {"": evaluation}))
-        found = [result for result in trainer.train_steps() if result.held_out == ["group"]]
-        for result in found:
+        actual = [result for result in trainer.train_steps() if result.held_out == ["group"]]
+        for result in actual:
             figures = {k: v for k, v in result.metrics.items() if k.startswith("held_out")}
             assert figures == {
                 "held_out_pass@1": 0.5,
@@ -432,7 +432,7 @@ def test_held_out_problems_are_measured_every_so_many_steps(monkeypatch):
                 "held_out_cons@k": 1.0,
                 "held_out_by_level": {"1": 0.25},
             }
-        return [result.step for result in found]
+        return [result.step for result in actual]
 
     assert measured(3, ["problem"]) == [3, 6]
     assert measured(0, ["problem"]) == measured(3, []) == []

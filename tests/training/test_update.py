@@ -550,8 +550,8 @@ def test_the_learning_rate_warms_up_and_then_follows_its_schedule():
     assert rates("linear", range(1, 11)) == pytest.approx(shares)
     assert SCHEDULES["cosine"](0.5) == pytest.approx(0.5)
     # After 0, 1/4, 1/2 and 3/4 of the steps behind the warm-up: (1 + cos of as much of pi) / 2.
-    found = rates("cosine", range(3, 10, 2))
-    assert found == pytest.approx([1, (2 + 2**0.5) / 4, 1 / 2, (2 - 2**0.5) / 4])
+    actual = rates("cosine", range(3, 10, 2))
+    assert actual == pytest.approx([1, (2 + 2**0.5) / 4, 1 / 2, (2 - 2**0.5) / 4])
 
 
 def test_adamw_has_the_numbers_of_the_settings():
@@ -627,9 +627,9 @@ def test_carried_rows_do_not_dilute_how_far_engine_and_trainer_disagree():
     rows = made.rows(make_rows())
     fresh = [row for row in rows if row.is_fresh]
     gaps = [
-        abs(float(logprob.detach() - said))
+        abs(float(logprob.detach() - message))
         for row in fresh
-        for logprob, said in zip(
+        for logprob, message in zip(
             token_logprobs(made.policy, row), row.rollout_logprobs, strict=True
         )
     ]
@@ -667,8 +667,8 @@ def test_layers_computed_again_give_the_same_update(name):
     plain, other = Made(once(ALGORITHMS[name])), Made(once(ALGORITHMS[name]), 30)
     for module in filter(None, (other.policy, other.critic)):
         recompute(module)
-    found, expected = other.update(make_rows()), plain.update(make_rows())
-    assert found == pytest.approx(expected, abs=1e-10)
+    actual, expected = other.update(make_rows()), plain.update(make_rows())
+    assert actual == pytest.approx(expected, abs=1e-10)
     gradients = other.gradients()
     assert gradients.keys() == plain.gradients().keys()
     for key, gradient in plain.gradients().items():
@@ -687,8 +687,8 @@ def test_an_adapters_gradient_is_that_of_the_merged_weights(micro_tokens):
         for key, tensor in merged_parameters(lora.policy.model):
             merged.policy.model.get_parameter(key).copy_(tensor)
     lora.updater.reset_optimizer()
-    found, expected = lora.update(make_rows()), merged.update(make_rows())
-    assert found["loss"] == pytest.approx(expected["loss"], abs=1e-9)
+    actual, expected = lora.update(make_rows()), merged.update(make_rows())
+    assert actual["loss"] == pytest.approx(expected["loss"], abs=1e-9)
     ours, whole = lora.gradients(), merged.gradients()
     assert len(ours) == 2 * 2 * 7
     for key in (key for key in ours if ".lora_A." in key):
@@ -706,5 +706,5 @@ def test_a_target_without_fresh_rows_ends_no_epoch_and_divergences_have_an_order
     carried = [dataclasses.replace(row, is_fresh=False) for row in make_rows(6)]
     made = Made(algo)
     assert made.update(carried)["epochs"] == 3
-    found = made.updater._moved(samples_of(made.rows(make_rows(6))))
-    assert list(found) == ["approx_kl_after", "ref_kl_after"]
+    actual = made.updater._moved(samples_of(made.rows(make_rows(6))))
+    assert list(actual) == ["approx_kl_after", "ref_kl_after"]

@@ -203,11 +203,11 @@ def test_prompts_are_decoded_together_as_far_as_they_fit(monkeypatch, packed, kv
 
     monkeypatch.setattr(engine, "_decode", decode)
     params = SamplingParams(samples=2, max_tokens=4)
-    found = dict(engine.generate(PROMPTS, params, SEEDS))
+    actual = dict(engine.generate(PROMPTS, params, SEEDS))
     assert calls == expected
     if len(calls) == 8:
         assert given[:2] == [(1, [200]), (1, [201])]
-    assert {p: group[0].split(":")[0] for p, group in found.items()} == {
+    assert {p: group[0].split(":")[0] for p, group in actual.items()} == {
         p: str(prompt[0]) for p, prompt in enumerate(PROMPTS)
     }
 
@@ -260,11 +260,11 @@ def scripted(monkeypatch, ends: dict[int, int], prompts, samples: int, max_token
 
 
 def test_rows_that_have_ended_leave_once_they_are_a_tenth(monkeypatch):
-    found, passes = scripted(monkeypatch, {0: 0, 1: 1, 2: 1}, [[5, 6]], samples=10)
+    actual, passes = scripted(monkeypatch, {0: 0, 1: 1, 2: 1}, [[5, 6]], samples=10)
     assert passes == [10, 10, 7, 7, 7]  # 9 of 10 are not fewer than 0.9
-    lengths = [len(tokens) for tokens in found[0]]
+    lengths = [len(tokens) for tokens in actual[0]]
     assert lengths == [1, 2, 2, *[5] * 7]
-    assert [tokens[0] for tokens in found[0]] == [STOP, *range(3, 12)]
+    assert [tokens[0] for tokens in actual[0]] == [STOP, *range(3, 12)]
 
 
 @pytest.mark.parametrize("prompts", [[[5, 6], [7, 8]], [[5, 6], [7, 8, 9]], [[5], [7]]])

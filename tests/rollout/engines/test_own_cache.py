@@ -22,17 +22,17 @@ def decode(model, params, vocab_size=50, listener=None):
 @pytest.mark.parametrize("family", ["mamba", "mistral-sliding"])
 def test_every_log_probability_is_the_models_own(family):
     model = random_model(family)
-    found = decode(model, SamplingParams(2, 8, temperature=0.7))
-    assert sorted(found) == [0, 1]
-    for p, group in found.items():
-        assert len({tuple(one.token_ids) for one in group}) == 2  # a seed each
-        for one in group:
-            ids = list(one.token_ids)
+    actual = decode(model, SamplingParams(2, 8, temperature=0.7))
+    assert sorted(actual) == [0, 1]
+    for p, group in actual.items():
+        assert len({tuple(item.token_ids) for item in group}) == 2  # a seed each
+        for item in group:
+            ids = list(item.token_ids)
             with torch.no_grad():
                 logits = model(torch.tensor([[*PROMPTS[p], *ids]])).logits[0, 2:-1] / 0.7
             expected = logits.log_softmax(-1)[range(len(ids)), ids]
-            torch.testing.assert_close(torch.tensor(one.logprobs), expected, atol=1e-4, rtol=0)
-            assert (one.finish_reason == "stop") == (ids[-1] == 1)
+            torch.testing.assert_close(torch.tensor(item.logprobs), expected, atol=1e-4, rtol=0)
+            assert (item.finish_reason == "stop") == (ids[-1] == 1)
             assert 1 not in ids[:-1]
 
 
@@ -60,12 +60,12 @@ def test_a_failure_leaves_the_published_settings():
 
 
 def test_greedy_takes_the_likeliest_id_that_the_tokenizer_knows():
-    model, known = random_model(), 20
-    for group in decode(model, SamplingParams(2, 4, temperature=0), vocab_size=known).values():
+    model, expected = random_model(), 20
+    for group in decode(model, SamplingParams(2, 4, temperature=0), vocab_size=expected).values():
         assert group[0] == group[1]
-        assert max(group[0].token_ids) < known
+        assert max(group[0].token_ids) < expected
         assert set(group[0].logprobs) == {0.0}
     with torch.no_grad():
-        first = model(torch.tensor([PROMPTS[0]])).logits[0, -1, :known].argmax()
-    found = decode(model, SamplingParams(2, 4, temperature=0), vocab_size=known)
-    assert found[0][0].token_ids[0] == first
+        first = model(torch.tensor([PROMPTS[0]])).logits[0, -1, :expected].argmax()
+    actual = decode(model, SamplingParams(2, 4, temperature=0), vocab_size=expected)
+    assert actual[0][0].token_ids[0] == first

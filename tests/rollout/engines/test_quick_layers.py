@@ -14,8 +14,8 @@ QUICK = ["llama", "qwen2-tied", "qwen2-untied"]
 
 
 def test_which_families_are_of_llamas_build():
-    found = {family for family in FAMILIES if quick_layers(random_model(family)) is not None}
-    assert found == {*QUICK, "mistral-sliding"}  # a window as long as the context is none
+    actual = {family for family in FAMILIES if quick_layers(random_model(family)) is not None}
+    assert actual == {*QUICK, "mistral-sliding"}  # a window as long as the context is none
 
 
 @pytest.mark.parametrize("family", QUICK)
@@ -25,11 +25,11 @@ def test_it_draws_what_the_modules_draw(family):
         engine = TransformersEngine(random_model(family), VOCAB, (1,), 64)
         engine.quick = engine.quick if is_quick else None
         groups = dict(engine.generate(PROMPTS, SamplingParams(6, 40), [100, 200, 300]))
-        drawn.append([one for p in sorted(groups) for one in groups[p]])
+        drawn.append([first for p in sorted(groups) for first in groups[p]])
     quick, own = drawn
-    assert [list(one.token_ids) for one in quick] == [list(one.token_ids) for one in own]
-    for one, other in zip(quick, own, strict=True):
-        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+    assert [list(first.token_ids) for first in quick] == [list(first.token_ids) for first in own]
+    for first, other in zip(quick, own, strict=True):
+        assert first.logprobs == pytest.approx(other.logprobs, abs=1e-5)
 
 
 def test_a_model_that_computes_something_else_keeps_its_modules():
@@ -46,5 +46,5 @@ def test_weights_are_read_where_they_are():
     model = random_model("qwen2-tied")
     engine, params = TransformersEngine(model, VOCAB, (1,), 64), SamplingParams(2, 12)
     first = dict(engine.generate(PROMPTS, params, [1, 10, 20]))
-    engine.sync_weights((name, 1.5 * one) for name, one in model.named_parameters())
+    engine.sync_weights((name, 1.5 * item) for name, item in model.named_parameters())
     assert dict(engine.generate(PROMPTS, params, [1, 10, 20])) != first

@@ -21,8 +21,8 @@ def drawn(number: float, temperature: float = 1.0, top_p: float = 1.0, logits=LO
 
 def test_the_stream_is_that_of_splitmix64():
     # The reference's first numbers of seed 0, and of seed 1234567 (Vigna's splitmix64.c).
-    known = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
-    for step, number in enumerate(known):
+    expected = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]
+    for step, number in enumerate(expected):
         assert uniform(torch.tensor([0]), step).item() == (number >> 11) / 2**53
     assert uniform(torch.tensor([1234567]), 0).item() == (6457827717110365317 >> 11) / 2**53
 
@@ -133,8 +133,8 @@ def test_a_group_comes_with_the_end_of_its_last_response():
 def test_an_end_at_the_last_token_is_no_cut():
     drawn = make(max_tokens=1)
     ((_, group), (_, other)) = add(drawn, {0: STOP, 1: 5, 2: 5, 3: 5})
-    assert [one.finish_reason for one in group] == ["stop", "length"]
-    assert [one.finish_reason for one in other] == ["length", "length"]
+    assert [first.finish_reason for first in group] == ["stop", "length"]
+    assert [first.finish_reason for first in other] == ["length", "length"]
 
 
 def test_the_listener_hears_each_token():

@@ -82,9 +82,9 @@ class LLM:
 
     def enqueue(self, prompts, params, use_tqdm):
         names = [f"{p}-x" for p in range(len(prompts))]
-        for name, prompt, one in zip(names, prompts, params, strict=True):
+        for name, prompt, item in zip(names, prompts, params, strict=True):
             first = prompt["prompt_token_ids"][0]
-            request = {"first": first, "params": one, "steps": 0, "logprob": self.logprob}
+            request = {"first": first, "params": item, "steps": 0, "logprob": self.logprob}
             self.llm_engine.requests[name.rsplit("-", 1)[0]] = request
         return names
 
@@ -180,10 +180,10 @@ def test_while_a_gpu_samples_torch_has_one_thread_and_then_all_again():
     engine, before = make(random_model()), torch.get_num_threads()
     torch.set_num_threads(3)
     try:
-        found = engine.generate([[2], [1]], SamplingParams(1, 5), [10, 20])
-        next(found)
+        actual = engine.generate([[2], [1]], SamplingParams(1, 5), [10, 20])
+        next(actual)
         assert torch.get_num_threads() == 1
-        found.close()
+        actual.close()
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(before)
@@ -239,8 +239,8 @@ def test_closing_ends_a_group_of_processes_only_if_it_was_vllms(monkeypatch):
 
 def test_a_group_comes_when_it_ends_and_every_token_is_heard_once():
     engine, heard = make(random_model()), []
-    found = engine.generate([[2], [1]], SamplingParams(2, 5), [10, 20], heard.append)
-    assert list(found) == [
+    actual = engine.generate([[2], [1]], SamplingParams(2, 5), [10, 20], heard.append)
+    assert list(actual) == [
         (1, [Completion([1], [-0.5], "stop"), Completion([2], [-0.5], "stop")]),
         (0, [Completion([2, 1], [-0.5] * 2, "stop"), Completion([3, 2], [-0.5] * 2, "stop")]),
     ]
@@ -250,9 +250,9 @@ def test_a_group_comes_when_it_ends_and_every_token_is_heard_once():
 
 def test_closing_aborts_what_is_not_done():
     engine = make(random_model())
-    found = engine.generate([[2], [1]], SamplingParams(1, 5), [10, 20])
-    next(found)
-    found.close()
+    actual = engine.generate([[2], [1]], SamplingParams(1, 5), [10, 20])
+    next(actual)
+    actual.close()
     assert engine.llm.llm_engine.aborted == ["0"]
 
 
@@ -306,7 +306,7 @@ def test_what_was_set_stays_set(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("VLLM_LOGGING_LEVEL", "INFO")
     import_vllm()
-    found = {name: os.environ.pop(name) for name in vllm_engine._ENVIRONMENT}
-    assert found.pop("VLLM_LOGGING_LEVEL") == "INFO"
-    assert found.pop("VLLM_ENABLE_V1_MULTIPROCESSING") == "0"
-    assert len(found) == 3
+    actual = {name: os.environ.pop(name) for name in vllm_engine._ENVIRONMENT}
+    assert actual.pop("VLLM_LOGGING_LEVEL") == "INFO"
+    assert actual.pop("VLLM_ENABLE_V1_MULTIPROCESSING") == "0"
+    assert len(actual) == 3

@@ -61,8 +61,8 @@ def test_what_is_no_set(text: str) -> None:
 
 
 def test_sets_differ_by_ends_and_by_variable() -> None:
-    def same(one: str, other: str) -> bool:
-        return same_set(read_set(parse(one)), read_set(parse(other)))
+    def same(first: str, other: str) -> bool:
+        return same_set(read_set(parse(first)), read_set(parse(other)))
 
     assert same("x^2 < 2", r"(-\sqrt 2, \sqrt 2)")
     assert not same("x^2 < 2", r"(-1.4142135623, 1.4142135623)")
