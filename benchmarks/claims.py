@@ -200,7 +200,7 @@ def run_figures(run: Path) -> dict[str, Any]:
     steps, seconds, tokens = [], 0.0, 0
     for line in (run / "metrics.jsonl").read_text().splitlines():
         row = json.loads(line)
-        seconds += sum(value for key, value in row.items() if key.startswith("seconds_"))
+        seconds += row["seconds_step"]
         tokens += row["tokens_sampled"]
         steps.append({key: _rounded(row.get(key)) for key in ("step", *FIGURES)})
         if (value := row.get("held_out_pass@1")) is not None:

@@ -72,6 +72,20 @@ SLOW = claimed_run((0, 0.0, 0, 0.2), (10, 40.0, 100, 0.4), (20, 80.0, 200, 0.6),
 FAST = claimed_run((0, 0.0, 0, 0.2), (10, 10.0, 400, 0.6), entropy=0.1)
 
 
+def test_seconds_of_a_run_are_those_of_its_steps(tmp_path):
+    """Two steps of 1.5 and 2.5 seconds, each the sum of its phases, which are not counted again."""
+    step = {"tokens_sampled": 10, "seconds_rollout": 1.0, "held_out_by_level": {}}
+    rows = [
+        step | {"step": 1, "seconds_update": 0.5, "seconds_step": 1.5},
+        step | {"step": 2, "seconds_update": 1.5, "seconds_step": 2.5, "held_out_pass@1": 0.4},
+    ]
+    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    before = {"pass@1": 0.2, "by_level": {}}
+    (tmp_path / "summary.json").write_text(json.dumps({"before": before}))
+    first, last = benchmark("claims").run_figures(tmp_path)["measured"]
+    assert (first["seconds"], last["seconds"], last["tokens"]) == (0.0, 4.0, 20)
+
+
 def test_runs_are_compared_where_all_have_been():
     """By hand: both reach step 10, 10 seconds and 200 tokens."""
     lines = benchmark("claims_report").tables({"slow": [SLOW], "fast": [FAST, FAST]})
