@@ -92,12 +92,10 @@ def train(
       rlvr train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --steps 200
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
       rlvr train gsm8k --model Qwen/Qwen2.5-7B-Instruct --lora 32
-      rlvr train --algo ppo --set algorithm.epochs=2
       rlvr train gsm8k --reward math --reward my_reward.py:0.5
       rlvr train --list
       rlvr train --resume runs/RUN
       rlvr train --from runs/RUN --lr 5e-7 --steps 50
-      rlvr train --settings optim
 
     Piped, stdout carries one JSON object of metrics per step.
     """
@@ -174,7 +172,6 @@ def eval_(
       rlvr eval aime24 amc23 --model Qwen/Qwen3-1.7B -n 16 --out results/qwen
       rlvr eval aime24 --model runs/RUN -n 16 --against results/qwen
       cat responses.jsonl | rlvr eval --responses - --by level
-      rlvr eval aime24 --responses made.jsonl --format md
       rlvr eval --responses made.jsonl --judge both > differ.jsonl
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
@@ -293,7 +290,6 @@ def show(
       rlvr show runs/A --explain 30
       rlvr show runs/A --verdict bad_format | less
       rlvr show runs/A --html page.html
-      rlvr show results/mine --by level
     """
     with reported_errors("nothing is lost"):
         from rlvr_cli.console.display import Display
@@ -378,7 +374,6 @@ def sample(
     \b
     [bold]Examples[/]
       rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3" -n 3
-      rlvr sample --model runs/RUN "Start at 2, keep last digits: (a) -9"
       cat problems.jsonl | rlvr sample - | jq .response
 
     A terminal shows each response while it is written. Piped, stdout carries one JSON object per

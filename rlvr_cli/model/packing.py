@@ -199,17 +199,20 @@ def packed_attention(
     is_grouped = query.shape[1] != key.shape[1]
     attend = partial(F.scaled_dot_product_attention, scale=scale, enable_gqa=is_grouped)
     q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
-    prompt_q, prompt_k, prompt_v = (each[layout.prompt_index].transpose(1, 2) for each in (q, k, v))
+    prompt_q, prompt_k, prompt_v = (take(x, layout.prompt_index).transpose(1, 2) for x in (q, k, v))
     prompt_out = attend(prompt_q, prompt_k, prompt_v, is_causal=True)
-    response_k, response_v = (
-        torch.cat([shared[layout.prompt_of], tensor[layout.response_index].transpose(1, 2)], 2)
-        for shared, tensor in ((prompt_k, k), (prompt_v, v))
-    )
-    response_q, visible = q[layout.response_index].transpose(1, 2), layout.visible.to(query.dtype)
-    response_out = attend(response_q, response_k, response_v, attn_mask=visible)
+    own_q, own_k, own_v = (take(x, layout.response_index).transpose(1, 2) for x in (q, k, v))
+    all_k = torch.cat([take(prompt_k, layout.prompt_of), own_k], 2)
+    all_v = torch.cat([take(prompt_v, layout.prompt_of), own_v], 2)
+    response_out = attend(own_q, all_k, all_v, attn_mask=layout.visible.to(query.dtype))
     shape = (-1, query.shape[1], value.shape[-1])
     padded = [out.transpose(1, 2).reshape(shape) for out in (prompt_out, response_out)]
-    return torch.cat(padded)[layout.unpack][None]
+    return take(torch.cat(padded), layout.unpack)[None]
+
+
+def take(rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+    """Return rows[index], with a gradient that several threads of a CPU too sum in one order."""
+    return rows.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
 def runs_fit(query: torch.Tensor) -> bool:

@@ -162,3 +162,20 @@ def test_on_a_cpu_the_mask_is_used(kind, monkeypatch):
 def test_the_kernel_for_runs_is_taken_where_it_can_be(kind, on_gpu, width, takes_runs):
     query = SimpleNamespace(is_cuda=on_gpu, dtype=kind, shape=(1, 2, 4000, width))
     assert packing.runs_fit(query) == takes_runs
+
+
+def test_a_gradient_of_taken_rows_repeats_on_several_threads():
+    """Six thousand rows of four thousand: with plain indexing most of ten tries differ."""
+    torch.manual_seed(0)
+    rows = torch.randn(4000, 3, 64, requires_grad=True)
+    index, weight = torch.randint(0, 4000, (32, 200)), torch.randn(32, 200, 3, 64)
+    before = torch.get_num_threads()
+    gradients = []
+    try:
+        for threads in (1, *[2] * 10):
+            torch.set_num_threads(threads)
+            (gradient,) = torch.autograd.grad((packing.take(rows, index) * weight).sum(), rows)
+            gradients.append(gradient)
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(gradients[0], gradient) for gradient in gradients[1:])
