@@ -96,6 +96,7 @@ def train(
       rlvr train --list
       rlvr train --resume runs/RUN
       rlvr train --from runs/RUN --lr 5e-7 --steps 50
+      rlvr train --settings optim
 
     Piped, stdout carries one JSON object of metrics per step.
     """
@@ -290,6 +291,7 @@ def show(
       rlvr show runs/A --explain 30
       rlvr show runs/A --verdict bad_format | less
       rlvr show runs/A --html page.html
+      rlvr show results/mine --by level
     """
     with reported_errors("nothing is lost"):
         from rlvr_cli.console.display import Display

@@ -168,13 +168,10 @@ def as_yaml(config: Config, include: Any = None) -> str:
 def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
     """Return (preset, chosen) by dotted name of every cell of the algorithm that is not its
     preset's."""
-    machine_and_reward = config.computes_alike, config.reward.pays_verdict
+    autos = config.computes_alike, config.reward.pays_verdict
+    rows = [row.decided(*autos).model_dump() for row in (ALGORITHMS[config.algo], config.algorithm)]
     old, new = (
-        {key: NONE if value is None else value for key, value in leaves(algorithm.model_dump())}
-        for algorithm in (
-            ALGORITHMS[config.algo].decided(*machine_and_reward),
-            config.algorithm.decided(*machine_and_reward),
-        )
+        {key: NONE if value is None else value for key, value in leaves(row)} for row in rows
     )
     cells = {key: (old.get(key, NONE), new.get(key, NONE)) for key in [*old, *new]}
     return {key: (before, now) for key, (before, now) in cells.items() if before != now}

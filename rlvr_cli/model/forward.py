@@ -126,8 +126,7 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
         WINDOWS.clear()
         try:
             with torch.no_grad():
-                hidden_N = hidden_states(model.base_model, inputs)
-                states_N = hidden_N[inputs.of_tokens(inputs.predicted_from)]
+                states_N = inputs.predicting(hidden_states(model.base_model, inputs))
                 logits = head_logits(model, states_N, is_plain)
         except Exception as error:  # whatever a model does with what it does not know
             failures.append(f"{name}: {type(error).__name__}")

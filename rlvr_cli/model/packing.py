@@ -87,6 +87,10 @@ class ModelInputs:
         """Return the values of the response tokens alone, [N]."""
         return rows_BT[self.places]
 
+    def predicting(self, hidden_N: torch.Tensor) -> torch.Tensor:
+        """Return the hidden states [N, H] that predict the response tokens, of those of all."""
+        return take(hidden_N, self.of_tokens(self.predicted_from))
+
     def in_rows(self, values_N: torch.Tensor) -> torch.Tensor:
         """Return values of the response tokens as [B, T], 0 in the padding."""
         return values_N.new_zeros(self.mask.shape).index_put(self.places, values_N)

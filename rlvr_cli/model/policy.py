@@ -17,7 +17,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.compiling import compiled
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
 from rlvr_cli.model.head import ChunkedHead, Head, token_figures
-from rlvr_cli.model.packing import ATTENTION, ModelInputs, pack, pad, take
+from rlvr_cli.model.packing import ATTENTION, ModelInputs, pack, pad
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.ranks.group import shard
 
@@ -61,8 +61,7 @@ class Policy(torch.nn.Module):
     ) -> Any:
         """Return the TokenStats of the responses, at least in float32: entropy 0 unless asked for,
         with a gradient if asked. Without the head return the hidden states alone, [N, H]."""
-        hidden_N = hidden_states(self.model.base_model, inputs)
-        states_N = take(hidden_N, inputs.of_tokens(inputs.predicted_from))
+        states_N = inputs.predicting(hidden_states(self.model.base_model, inputs))
         if not with_head:
             return states_N
         plain, target_N = self.how.plain_head, inputs.of_tokens(inputs.response_ids)
@@ -119,8 +118,7 @@ class Critic(torch.nn.Module):
         of its own needs the policy's hidden states."""
         states_N = policy_states_N
         if self.body is not None:
-            predicted_from = inputs.of_tokens(inputs.predicted_from)
-            states_N = take(hidden_states(self.body, inputs), predicted_from)
+            states_N = inputs.predicting(hidden_states(self.body, inputs))
         if states_N is None:
             raise ValueError("a critic on the policy's body needs the policy's hidden states")
         return inputs.in_rows(self.head(states_N))
