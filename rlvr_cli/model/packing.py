@@ -89,7 +89,7 @@ class ModelInputs:
 
     def predicting(self, hidden_N: torch.Tensor) -> torch.Tensor:
         """Return the hidden states [N, H] that predict the response tokens, of those of all."""
-        return take(hidden_N, self.of_tokens(self.predicted_from))
+        return hidden_N.index_select(0, self.of_tokens(self.predicted_from))  # as in `take`
 
     def in_rows(self, values_N: torch.Tensor) -> torch.Tensor:
         """Return values of the response tokens as [B, T], 0 in the padding."""
