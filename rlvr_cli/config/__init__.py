@@ -166,8 +166,7 @@ def as_yaml(config: Config, include: Any = None) -> str:
 
 
 def changed_cells(config: Config) -> dict[str, tuple[Any, Any]]:
-    """Return (preset, chosen) by dotted name of every cell of the algorithm that is not its
-    preset's."""
+    """Return (preset, chosen) by dotted name of every cell that is not its preset's."""
     autos = config.computes_alike, config.reward.pays_verdict
     rows = [row.decided(*autos).model_dump() for row in (ALGORITHMS[config.algo], config.algorithm)]
     old, new = (

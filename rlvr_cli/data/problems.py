@@ -175,7 +175,8 @@ class ProblemOrder:
         while len(draws) < count:
             epoch, position = divmod(self.cursor, self.size)
             problem = _shuffled(self.size, self.seed, epoch)[position]
-            if epoch >= self.resting.get(problem, (0, 0))[1] or self._is_woken(self.cursor):
+            is_woken = random.Random(f"{self.seed}:rest:{self.cursor}").random() < _WOKEN_SHARE
+            if is_woken or epoch >= self.resting.get(problem, (0, 0))[1]:
                 draws.append((self.cursor, problem))
             self.cursor += 1
         return draws
@@ -187,9 +188,6 @@ class ProblemOrder:
             if is_alike and self.rests:
                 passes = min(max(1, 2 * passes), _LONGEST_REST)
                 self.resting[problem] = passes, place // self.size + 1 + passes
-
-    def _is_woken(self, place: int) -> bool:
-        return random.Random(f"{self.seed}:rest:{place}").random() < _WOKEN_SHARE
 
 
 @lru_cache(2)

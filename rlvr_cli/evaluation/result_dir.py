@@ -155,8 +155,7 @@ class ResultDirectory:
 
 
 def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a different, valid file name for each (model, data); a long name is cut and ends with
-    its checksum."""
+    """Return a different, valid file name for each (model, data); a long one ends in a checksum."""
     names: dict[str, None] = {}
     number_of: Counter[str] = Counter()
     for model, data in pairs:

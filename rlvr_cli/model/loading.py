@@ -227,8 +227,7 @@ def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
 
 @contextmanager
 def _loading(name: str) -> Iterator[None]:
-    """Raise UserError for any failure, in one line; a name that is no directory was taken for a hub
-    id."""
+    """Raise UserError for any failure, in one line; a name of no directory is a hub's id."""
     try:
         yield
     except Exception as error:  # whatever a file or a hub may hold

@@ -30,8 +30,7 @@ _stores: list[Any] = []
 
 
 def start() -> None:
-    """Join the process group. Raises UserError if there are more processes than GPUs, or if they
-    do not meet."""
+    """Join the process group. Raises UserError for more processes than GPUs, or if none meets."""
     if dist.is_initialized():
         return
     local, on_gpu = local_world(), torch.cuda.is_available()

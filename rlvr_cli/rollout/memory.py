@@ -129,7 +129,7 @@ class Memory:
         on_gpu, with_vllm = self.machine.device == "cuda", config.engine == "vllm"
         optim, algo, rollout = config.optim, config.algorithm, config.rollout
         has_adapter = config.lora.rank is not None
-        count, responses = _parameters(self.model), rollout.prompts * rollout.samples
+        count, responses = self.model.num_parameters(), rollout.prompts * rollout.samples
         size = _bytes(optim.weights if self.training else "float32")
         of_engine = _bytes(rollout.precision)
         always, sampling = dict[str, int](), dict[str, int]()
@@ -153,7 +153,7 @@ class Memory:
             own, trained_here = size * count // world(), trained // world()
             reference = 0 if has_adapter and algo.renewal is None else own
             if self.teacher is not None:
-                reference = size * _parameters(self.teacher) // world()
+                reference = size * self.teacher.num_parameters() // world()
             always |= {
                 "weights": own,
                 "responses of a step": 0 if on_gpu else responses * rollout.max_tokens * _TOKEN,
@@ -239,7 +239,7 @@ def _without_zeros(*phases: dict[str, int]) -> Need:
 def _stages_of_update(model: Any, config: Config, machine: Machine) -> list[dict[str, int]]:
     """Predict the stages in which an update may need most, beside what is always there."""
     optim, rank, shape = config.optim, config.lora.rank, model.config.get_text_config()
-    count, layers, hidden = _parameters(model), shape.num_hidden_layers, shape.hidden_size
+    count, layers, hidden = model.num_parameters(), shape.num_hidden_layers, shape.hidden_size
     head, embedding = model.get_output_embeddings().weight, model.get_input_embeddings().weight
     outside = head.numel() if head is embedding else head.numel() + embedding.numel()
     layer = max(0, count - outside) // layers
@@ -294,15 +294,11 @@ def _trained(model: Any, config: Config) -> tuple[int, int, int]:
     copies = 2 if critic is not None and critic.kind == "own" else 1
     if rank is not None:
         return copies, _adapter_numbers(model, rank, config.lora.targets), _FLOAT
-    return copies, _parameters(model), _bytes(config.optim.weights)
+    return copies, model.num_parameters(), _bytes(config.optim.weights)
 
 
 def _bytes(precision: str) -> int:
     return _HALF if precision == "bfloat16" else _FLOAT
-
-
-def _parameters(model: Any) -> int:
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
@@ -324,7 +320,7 @@ def _vllm_memory(model: Any, config: Config, responses: int) -> int:
     sizes = attention_sizes(shape)
     of_token = 2 * shape.num_hidden_layers * sizes.kv_heads * sizes.head_dim
     keys = responses * config.rollout.max_tokens * of_token
-    return _bytes(config.rollout.precision) * (_parameters(model) + keys) + _WORKSPACE
+    return _bytes(config.rollout.precision) * (model.num_parameters() + keys) + _WORKSPACE
 
 
 def _share(size: float, machine: Machine) -> float:

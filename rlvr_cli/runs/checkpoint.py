@@ -257,8 +257,7 @@ def check_savable(policy: LoadedModel) -> None:
 
 
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
-    """Copy weights or an adapter into a model of the same shapes. Raises UserError if some are
-    missing."""
+    """Copy weights or an adapter into a model like it. Raises UserError if some are missing."""
     if is_adapter(checkpoint.path):
         load_adapter(model, checkpoint.path)
         return

@@ -74,8 +74,7 @@ def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
 
 
 def _of_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[Finding]]:
-    """Return the first prompt, golds and lengths in lines, and what is wrong with settings and
-    problems."""
+    """Return lines on first prompt, golds and lengths, and faults of settings and problems."""
     config, tokenizer, first = session.plan.config, session.policy.tokenizer, prompts[0]
     half, text = _SHOWN // 2, first.text
     text = text if len(text) <= _SHOWN else f"{text[:half]} … {text[-half:]}"

@@ -434,6 +434,7 @@ def test_sizes_that_a_model_does_not_name():
     def bytes_of(*settings: str, **sizes: int) -> int:
         shape.__dict__.update(sizes)
         model = SimpleNamespace(
+            num_parameters=layer.weight.numel,
             parameters=layer.parameters,
             named_parameters=layer.named_parameters,
             get_output_embeddings=lambda: layer,

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 import torch
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Completion, FinishReason, SamplingParams
+from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.rollout.engines.base import Listener
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 _MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipliers
+_CACHED = 1 << 19
+"""Probabilities that a CPU works on at once: 64 rows of 151,936 take 276 ms whole, in memory that
+is new each time, and 52 ms in parts of 3."""
 
 
 def uniform(seeds_B: torch.Tensor, step: int) -> torch.Tensor:
@@ -35,6 +38,12 @@ def sample(
     if temperature == 0:
         token_B = logits_BV.argmax(-1)
         return token_B, torch.zeros_like(token_B, dtype=torch.float32)
+    rows = len(logits_BV) if logits_BV.is_cuda else max(1, _CACHED // logits_BV.shape[-1])
+    if rows < len(logits_BV):
+        parts = zip(logits_BV.split(rows), uniform_B.split(rows), strict=True)
+        drawn = [sample(*part, temperature, top_p) for part in parts]
+        tokens, logprobs = zip(*drawn, strict=True)
+        return torch.cat(tokens), torch.cat(logprobs)
     logprobs_BV = torch.log_softmax(logits_BV.float() / temperature, -1)
     if top_p < 1:
         logprobs_BV = _nucleus(logprobs_BV, top_p)
@@ -94,7 +103,10 @@ class Drawn:
         for p in finished:
             rows = slice(p * self.samples, (p + 1) * self.samples)
             pairs = zip(self.token_ids[rows], self.logprobs[rows], strict=True)
-            yield p, [Completion(ids, values, self._end(ids)) for ids, values in pairs]
-
-    def _end(self, ids: list[int]) -> FinishReason:
-        return "stop" if ids[-1] in self.stop_ids else "length"
+            yield (
+                p,
+                [
+                    Completion(ids, values, "stop" if ids[-1] in self.stop_ids else "length")
+                    for ids, values in pairs
+                ],
+            )

@@ -80,6 +80,17 @@ def test_without_top_p_log_probabilities_are_the_softmaxs_to_the_bit():
     assert torch.equal(logprob, logits.log_softmax(-1)[range(4), token])
 
 
+@pytest.mark.parametrize("top_p", [1.0, 0.9])
+def test_rows_of_a_large_vocabulary_draw_what_each_draws_alone(top_p):
+    torch.manual_seed(0)
+    logits, numbers = 3 * torch.randn(7, 150_000), uniform(torch.arange(7), 0)
+    tokens, logprobs = sample(logits, numbers, 0.7, top_p)
+    alone = [sample(logits[row, None], numbers[row, None], 0.7, top_p) for row in range(7)]
+    assert tokens.tolist() == [token.item() for token, _ in alone]
+    assert logprobs.tolist() == [logprob.item() for _, logprob in alone]
+    assert len(set(tokens.tolist())) == 7
+
+
 def test_without_top_p_even_the_rarest_token_can_be_drawn():
     token, _ = drawn(1 - 1e-13, logits=torch.tensor([[0.0, -25.0]]))  # it has 1.4e-11
     assert token == 1
