@@ -1,6 +1,7 @@
 """Every recipe resolves, names sets that there are, and passes the preflight on a small random
 model of its architecture."""
 
+import os
 from itertools import chain
 from pathlib import Path
 
@@ -25,6 +26,7 @@ FAMILIES = {
     "Qwen/Qwen2.5-1.5B": "qwen2-tied",
     "Qwen/Qwen2.5-1.5B-Instruct": "qwen2-tied",
     "Qwen/Qwen2.5-0.5B-Instruct": "qwen2-tied",
+    "Qwen/Qwen2.5-Coder-0.5B-Instruct": "qwen2-tied",
 }
 LEARNS_NOTHING = "rlvr: error: a run like this would learn nothing: see the warning about the probe"
 
@@ -73,6 +75,21 @@ def test_a_recipe_passes_the_preflight_with_a_small_model(recipe, small, problem
     else:
         assert "nothing stands in the way of this run" in last
     assert "memory" in checked.stderr
+
+
+@pytest.mark.slow
+def test_the_recipe_of_half_a_billion_passes_the_preflight_with_its_model(shared_data):
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlvr"
+    model = cache / "Qwen2.5-Coder-0.5B-Instruct"
+    if not (model / "model.safetensors").is_file():
+        pytest.skip("no Qwen2.5-Coder-0.5B-Instruct in the cache: ../shared/tools makes it")
+    recipe = ROOT / "recipes" / "qwen2.5-0.5b-gsm8k.yaml"
+    short = ("--prompts", 2, "-n", 4, "--set", "eval.limit=0", "--set", f"data.root={shared_data}")
+    done = invoke("train", "--config", recipe, "--model", model, "--check", *short)
+    lines = done.stderr.splitlines()
+    assert done.exit_code == 0, done.stderr
+    assert any(line.startswith("golds      7473 of 7473") for line in lines)
+    assert "nothing stands in the way of this run" in lines[-1]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

@@ -267,8 +267,7 @@ def sequence_masked_weight(
 def geometric_mask(
     log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
 ) -> torch.Tensor:
-    """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0, [B, T], one for a
-    response."""
+    """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0; [B, T], alike in t."""
     mean = sequence_ratio(log_weight, torch.zeros_like(log_weight), mask)
     return ((mean >= low) & (mean <= high)).to(mask)
 

@@ -169,8 +169,7 @@ class ProblemOrder:
         pass in which it is drawn again."""
 
     def draw(self, count: int) -> list[tuple[int, int]]:
-        """Return the next `count` draws as (place, problem): without rests no problem comes twice
-        in a pass."""
+        """Return the next draws, each (place, problem); without rests none is twice in a pass."""
         draws: list[tuple[int, int]] = []
         while len(draws) < count:
             epoch, position = divmod(self.cursor, self.size)

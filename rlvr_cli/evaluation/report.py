@@ -107,8 +107,7 @@ def _tallies(
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
     """Return the values of k for pass@k and cons@k, sorted: 1 and those asked for, else 1, 2, 4, …
-    at which every problem with a judged response counts. Raises UserError if no problem has that
-    many responses."""
+    at which every problem with a judged response counts. Raises UserError if none has as many."""
     counts = [len(problem.rows) for problem in result.problems]
     if (largest := max(asked, default=1)) > max(counts):
         most = plural(max(counts), "response")

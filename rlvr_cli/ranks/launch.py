@@ -16,8 +16,7 @@ _LAUNCHED, _STDIN = "RLVR_LAUNCHED_BY", "RLVR_STDIN"
 _PR_SET_PDEATHSIG = 1
 _DAY_S = 86_400
 report_claims: list[Callable[[], bool]] = []
-"""Holds a function once the processes have met: it returns whether this is the first of them to
-report an error."""
+"""Holds a function once the processes have met: whether this is the first to report an error."""
 _stderr: list[int] = []
 
 
@@ -62,8 +61,7 @@ def silence_others() -> None:
 
 
 def end() -> None:
-    """Wait for the other processes at the end of the command: torchrun's agent ends all as soon as
-    one has failed."""
+    """Wait for the other processes at the end: torchrun's agent ends all once one has failed."""
     if report_claims and _LAUNCHED in os.environ:
         from rlvr_cli.ranks.group import meet
 

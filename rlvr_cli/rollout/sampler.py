@@ -238,8 +238,7 @@ def exchanged(
     prompts: Sequence[Prompt], judged: Iterator[tuple[int, Group]]
 ) -> Iterator[tuple[int, Group]]:
     """Yield (prompt index, group) of all processes, the same in each; they meet every half minute
-    and at the end. A signal or an error in one of them ends this in all. Raises EngineError for the
-    error of another."""
+    and at the end. A signal or error in one ends this in all. Raises EngineError for another's."""
     is_done = is_stopped = False
     while not is_done:
         own, failure, until = [], None, time.monotonic() + _MEET_EVERY_S

@@ -38,8 +38,7 @@ def add_logprobs(
         n: int,
         model: Policy = policy,
     ) -> torch.Tensor:
-        """Return `compute` [n, b, t] of these rows, laid out for the model, as [n, B, T], 0 in the
-        others."""
+        """Return `compute` [n, b, t] of these rows, laid out, as [n, B, T], 0 in the others."""
         nonlocal passed
         longest = max(map(len, batch.response_ids))
         columns = torch.zeros(n, len(batch), longest, dtype=policy.like.dtype)

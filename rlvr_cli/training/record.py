@@ -108,11 +108,6 @@ class StepRecord:
                 free, total = torch.cuda.mem_get_info()  # of all processes
                 self.memory[f"memory_{memory}_gib"] = (total - free) / GIB
 
-    def note_rejected(self, samples: Samples) -> None:
-        """Keep the share of the responses that the correction rejected, if any can be."""
-        if samples.is_rejected is not None:
-            self.rejected_share = float(samples.is_rejected.double().mean())
-
     def result(self, step: int, batch: Batch, carried: int, no_update: str | None) -> StepResult:
         """Return the step, its metrics as one flat row: what was sampled, what trained, how fast.
         `carried` groups wait for the next one."""
@@ -206,10 +201,8 @@ def step_throughput(
 
 def peak_flops(name: str) -> float | None:
     """Look up the peak of a GPU by name; None if it is not in the table."""
-    for device, flops in PEAK_FLOPS.items():
-        if re.search(rf"\b{device}\b(?! (NVL|Laptop))", name):
-            return flops
-    return None
+    meant = (gpu for gpu in PEAK_FLOPS if re.search(rf"\b{gpu}\b(?! (NVL|Laptop))", name))
+    return PEAK_FLOPS.get(next(meant, ""))
 
 
 def update_flops(model: Any, lengths: Sequence[tuple[int, int]]) -> float:

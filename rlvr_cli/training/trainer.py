@@ -135,7 +135,8 @@ class Trainer:
                     record.scored = add_logprobs(samples, algo, micro_tokens, *models, takes_engine)
                     self.updater.compare(samples, step)
                 samples.is_rejected = rejected(samples, algo)  # CORRECTION of the engine's gap
-                record.note_rejected(samples)
+                if samples.is_rejected is not None:
+                    record.rejected_share = float(samples.is_rejected.double().mean())
                 samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
                 no_update = no_update if len(samples) else "all rejected"
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE

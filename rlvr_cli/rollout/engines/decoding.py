@@ -77,11 +77,21 @@ class GroupLayer(CacheLayerMixin):
 class GroupCache(Cache):
     """The caches of all layers for one decoding batch."""
 
+    layers: list[Any]
     bias: torch.Tensor
     """[B, capacity]: 0 for the positions that a row sees, else -inf."""
 
     def __init__(self) -> None:
         super().__init__(layer_class_to_replicate=GroupLayer)
+
+    def append(self, longer: "GroupCache") -> None:
+        """Add the rows of another cache, which has at least as many positions."""
+        for layer, more in zip(self.layers, longer.layers, strict=False):  # at first it has none
+            layer.grow(more.length)
+            layer.keys = torch.cat([layer.keys, more.keys])
+            layer.values = torch.cat([layer.values, more.values])
+            layer.length = more.length
+        self.layers = self.layers or longer.layers
 
     def start(self, rows: torch.Tensor, lengths: torch.Tensor) -> None:
         """Repeat the given rows, of which the first `lengths` positions are no padding."""

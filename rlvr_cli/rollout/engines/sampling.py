@@ -89,7 +89,6 @@ class Drawn:
         logprobs = logprob_B.tolist()
         if not all(map(math.isfinite, logprobs)):
             raise UserError("the model gives probabilities that are not finite")
-        finished = []
         for row, token, logprob in zip(row_B.tolist(), token_B.tolist(), logprobs, strict=True):
             self.token_ids[row].append(token)
             self.logprobs[row].append(logprob)
@@ -99,14 +98,14 @@ class Drawn:
                 p = row // self.samples
                 self.unfinished[p] -= 1
                 if not self.unfinished[p]:
-                    finished.append(p)
-        for p in finished:
-            rows = slice(p * self.samples, (p + 1) * self.samples)
-            pairs = zip(self.token_ids[rows], self.logprobs[rows], strict=True)
-            yield (
-                p,
-                [
-                    Completion(ids, values, "stop" if ids[-1] in self.stop_ids else "length")
-                    for ids, values in pairs
-                ],
-            )
+                    rows = slice(p * self.samples, (p + 1) * self.samples)
+                    pairs = zip(self.token_ids[rows], self.logprobs[rows], strict=True)
+                    yield (
+                        p,
+                        [
+                            Completion(
+                                ids, values, "stop" if ids[-1] in self.stop_ids else "length"
+                            )
+                            for ids, values in pairs
+                        ],
+                    )

@@ -75,8 +75,7 @@ class VllmEngine(Engine):
         embedding = model.get_input_embeddings()
         of_vocabulary = map(id, (embedding.weight, head.weight, head.bias))
         self._cut = {names[weight][0] for weight in of_vocabulary if weight in names}
-        # What a checkpoint holds beside its parameters: the choice of experts may be corrected by a
-        # buffer.
+        # What a checkpoint holds beside parameters: a buffer may correct the choice of experts.
         stored = model.state_dict(keep_vars=True)
         self._buffers = {n: buffer for n, buffer in model.named_buffers() if n in stored}
         config = copy.deepcopy(model.config)

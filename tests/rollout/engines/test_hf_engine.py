@@ -124,6 +124,21 @@ def test_a_group_is_decoded_in_parts_where_it_does_not_fit(monkeypatch):
     assert sizes == [3, 1]
 
 
+@pytest.mark.parametrize("prefilled", [1, 3])
+def test_prompts_that_are_passed_in_parts_are_decoded_as_one(monkeypatch, prefilled):
+    engine, params = (
+        make_engine(random_model("qwen2-tied")),
+        SamplingParams(samples=3, max_tokens=12),
+    )
+    whole = run(engine, params)
+    monkeypatch.setattr(hf_engine, "_PREFILLED", prefilled)
+    parts = run(engine, params)
+    assert ids(parts) == ids(whole)
+    for p, group in parts.items():
+        for completion, expected in zip(group, whole[p], strict=True):
+            assert completion.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
+
+
 def test_uniform_numbers_are_uniform_and_repeatable():
     seeds = torch.arange(1000)
     numbers = torch.stack([uniform(seeds, step) for step in range(100)])
