@@ -34,16 +34,14 @@ def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
 
 
 def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
-    """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, Ahmadian et al. 2024,
-    arXiv:2402.14740."""
+    """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, arXiv:2402.14740."""
     G = len(rewards_G)
     return (rewards_G - rewards_G.mean()) * G / (G - 1)
 
 
 def mean_normalized(rewards_G: torch.Tensor) -> torch.Tensor:
     """Compute A_i = (r_i - mean r) / mean r, [G], and 0 where all are alike. Rewards count from the
-    group's lowest, so that any two values act as the paper's 0 and 1. MaxRL, 2026,
-    arXiv:2602.02710."""
+    group's lowest, so that any two values are its 0 and 1. MaxRL, arXiv:2602.02710."""
     above_G = rewards_G - rewards_G.min()
     mean = above_G.mean()
     return torch.where(above_G.max() > 0, (above_G - mean) / mean, 0.0)
@@ -102,7 +100,7 @@ def of_highest_entropy(
     inside = entropy[mask.bool()]
     if not len(inside):
         return advantages
-    threshold = inside.topk(math.ceil(share * len(inside))).values[-1]
+    threshold = inside.topk(math.ceil(share * len(inside) - 1e-9)).values[-1]
     return advantages * (entropy >= threshold)
 
 

@@ -22,7 +22,14 @@ def trains(group: Group, algo: Algorithm) -> bool:
 
 def is_alike(group: Group, algo: Algorithm) -> bool:
     """Return whether nothing sets the responses apart: what the filter compares, else rewards."""
-    return not group.differs_in(algo.filter.metric if algo.filter is not None else "reward")
+    if algo.filter is not None:
+        return not group.differs_in(algo.filter.metric)
+    return not _differ(group.judged, algo)
+
+
+def _differ(judged: Sequence[Rollout], algo: Algorithm) -> bool:
+    is_each = algo.normalizes_each  # a single reward has no parts
+    return len({(is_each and tuple(r.rewards.values())) or r.reward for r in judged}) > 1
 
 
 def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
@@ -37,18 +44,11 @@ def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
     if algo.advantage.is_likelihood:
         return [rollout for rollout in compared[0] if rollout.is_correct]
     is_plain = algo.advantage.kind == "return" and not algo.whiten
-    learns_right = algo.positive_nll > 0
-
-    def differ(judged: list[Rollout]) -> bool:
-        if algo.normalizes_each:
-            return len({tuple(rollout.rewards.values()) for rollout in judged}) > 1
-        return len({rollout.reward for rollout in judged}) > 1
-
     return [
         rollout
         for judged in compared
         for rollout in judged
-        if is_plain or (learns_right and rollout.is_correct) or differ(judged)
+        if is_plain or (algo.positive_nll > 0 and rollout.is_correct) or _differ(judged, algo)
     ]
 
 

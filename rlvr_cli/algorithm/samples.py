@@ -112,7 +112,7 @@ def to_samples(
     if not algo.reads_responses:
         samples.rollout_logprobs = _padded([completion.logprobs for completion in completions])
     if algo.normalizes_each:
-        values = [[rollout.rewards[term.name] for term in asked] for _, _, rollout in judged]
+        values = [[r.rewards.get(term.name, r.reward) for term in asked] for _, _, r in judged]
         penalties = [length_penalty(rollout, algo, max_tokens) for _, _, rollout in judged]
         columns = torch.tensor([*zip(*values, strict=True), penalties], dtype=torch.float64)
         weights = torch.tensor([*(term.weight for term in asked), 1.0], dtype=torch.float64)

@@ -73,8 +73,7 @@ def load(
 ) -> config.Config:
     """Return the configuration of, in rising order: the model's own file or a parent run, --config,
     flags, --set. Raises UserError for a flag or an assignment that the command does not read, and
-    for a parent that is no run, has no checkpoint, or has rewards of its own where none are
-    given."""
+    for a parent that is no run, has no checkpoint, or has own rewards where none are given."""
     given = _flags_and_sets(flags, sets)
     for key, _, origin in given:
         setting = config.setting_at(key)

@@ -169,8 +169,7 @@ def fail(message: str) -> None:
 
 
 def wrapped(text: str, width: int | None, indent: int) -> str:
-    """Break lines at spaces for a terminal of this width, indented after the first. A width of None
-    breaks none."""
+    """Break lines at spaces for a terminal of this width, indented after the first, or none."""
     if width is None or width <= 2 * indent:
         return text
     fold = textwrap.TextWrapper(width - indent, break_long_words=False, break_on_hyphens=False)

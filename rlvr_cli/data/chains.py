@@ -84,8 +84,7 @@ def chains(
 
 def problems(split: str, size: int, seed: int) -> Iterator[dict[str, str | int]]:
     """Yield `size` distinct problems of a split as rows of `id`, `problem`, `answer`, `level`: four
-    fifths of levels 1 to 8, then those with new operands; each level alike, but for levels that do
-    not have that many."""
+    fifths of levels 1 to 8, then those with new operands; each level alike, if it has as many."""
     texts: set[str] = set()
     for enough, is_new in ((size - round(size * _NEW_SHARE), False), (size, True)):
         stream = chains(split, seed, is_new=is_new)

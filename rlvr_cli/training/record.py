@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.algorithm.group_filter import Batch, is_alike, with_signal
+from rlvr_cli.algorithm.group_filter import Batch, is_alike, trains, with_signal
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import TOKEN_FIGURES, Group
@@ -186,7 +186,7 @@ def step_throughput(
     """Compute the throughput of one step, whose `row` has its tokens and seconds by phase, from
     what it sampled and the tokens of prompt and response of each row that trained."""
     epochs, took = row.get("epochs", 1), row.get("seconds_update")
-    signal = with_signal(batch.sampled, batch.algo)
+    signal = with_signal([g for g in batch.sampled if trains(g, batch.algo)], batch.algo)
     is_cuda = model.device.type == "cuda"
     peak = peak_flops(torch.cuda.get_device_name(model.device) if is_cuda else "")
     figures = {

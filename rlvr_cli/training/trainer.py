@@ -162,8 +162,7 @@ class Trainer:
                 break
 
     def _rollout(self, draws: Sequence[tuple[int, int]]) -> tuple[list[Prompt], Drawn]:
-        """Sample the drawn problems, each with the seed of its place in the order, or take their
-        rows' responses."""
+        """Sample the drawn problems, each by the seed of its place, or take their responses."""
         prompts = [self.prompts[problem] for _, problem in draws]
         if self.given:
             return prompts, ((n, [self.given[i]]) for n, (_, i) in enumerate(share(draws)))

@@ -277,8 +277,7 @@ class Updater:
     @torch.no_grad()
     def _moved(self, samples: Samples) -> dict[str, float]:
         """Compute the present policy's divergences from sampler and reference, nats a token: means
-        over the batch's fresh rows, since those carried over are of older weights; empty if there
-        are none."""
+        over the fresh rows, since those carried over are of older weights; empty without any."""
         fresh = samples.is_fresh.nonzero()[:, 0].tolist()
         denominators = self._denominators(samples, fresh)
         moved: defaultdict[str, torch.Tensor | float] = defaultdict(float)

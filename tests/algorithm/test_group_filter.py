@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
-from rlvr_cli.algorithm.group_filter import Batch, trains, with_signal
-from rlvr_cli.algorithm.kinds import Mixed
-from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.algorithm.group_filter import Batch, is_alike, trains, with_signal
+from rlvr_cli.algorithm.kinds import GroupNormalized, Mixed
+from rlvr_cli.algorithm.reward import Reward, reward
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from rlvr_cli.evaluation.measure import rollout_metrics
@@ -239,6 +239,35 @@ def test_the_metric_of_the_filter_says_what_differs():
         algo = Algorithm(filter=Mixed(metric=metric))
         assert [trains(group, algo) for group in groups] == expected
     assert len(with_signal(groups, Algorithm())) == 2  # the sums of the second are equal
+
+
+def paid(group: Group, *rewards: dict[str, float]) -> Group:
+    """The group with these rewards, whose sum is what a response is paid."""
+    pairs = zip(group.rollouts, rewards, strict=True)
+    return replace(
+        group, rollouts=tuple(replace(r, reward=sum(own.values()), rewards=own) for r, own in pairs)
+    )
+
+
+def test_rewards_that_are_normalized_each_set_apart_what_their_sum_does_not():
+    each = Algorithm(advantage=GroupNormalized(normalization="each"))
+    group = paid(make_group(0, RIGHT, WRONG), {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0})
+    assert (is_alike(group, each), len(with_signal([group], each))) == (False, 2)
+    assert (is_alike(group, Algorithm()), len(with_signal([group], Algorithm()))) == (True, 0)
+
+
+def test_a_reward_without_parts_is_normalized_by_itself():
+    each = Algorithm(advantage=GroupNormalized(normalization="each"))
+    group = make_group(0, RIGHT, WRONG)
+    assert (is_alike(group, each), len(with_signal([group], each))) == (False, 2)
+    terms = to_samples([group], each, 10, 0, [Reward("math", "math", 1.0)]).terms
+    assert terms[:, 0].tolist() == [[1.0, 1.0], [-1.0, 1.0]]  # value and weight
+
+
+def test_what_ones_own_reward_pays_without_a_verdict_is_not_judged():
+    group = make_group(0, RIGHT, RIGHT, LATE, Verdict.UNPARSEABLE_GOLD)
+    metrics = rollout_metrics([paid(group, *({"my": 0.5} for _ in range(4)))])
+    assert (metrics["pass@1"], metrics["unjudged_share"], metrics["reward"]) == (1.0, 0.5, 0.5)
 
 
 def test_without_a_cap_the_search_goes_on():

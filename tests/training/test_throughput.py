@@ -6,6 +6,7 @@ from small_groups import LATE, RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.training import record as module
 from rlvr_cli.training.record import (
@@ -54,6 +55,16 @@ def test_a_run_is_summed_before_it_is_divided():
     assert run_throughput([ROW, slower, idle])["mfu"] == pytest.approx((0.25 + 0.15) / 4)
     nothing = run_throughput([])
     assert (nothing["mfu"], nothing["goodput"], nothing["mismatch_max"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("preset", ["dapo", "ppo", "raft"])
+def test_what_the_filter_drops_is_no_signal(preset):
+    algo = ALGORITHMS[preset].model_copy(update={"filter": Mixed()})
+    batch = Batch(1, algo, [])
+    alike = made_group("a", RIGHT, RIGHT, n_tokens=10), made_group("b", WRONG, WRONG, n_tokens=10)
+    batch.keep([*alike, made_group("c", RIGHT, WRONG, n_tokens=7)])
+    figures = step_throughput(ROW, batch, [], random_model())
+    assert figures["tokens_with_signal"] == (7 if preset == "raft" else 14)
 
 
 def test_the_largest_of_a_run_count():

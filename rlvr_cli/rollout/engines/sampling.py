@@ -13,8 +13,7 @@ from rlvr_cli.rollout.engines.base import Listener
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 _MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipliers
 _CACHED = 1 << 19
-"""Probabilities that a CPU works on at once: 64 rows of 151,936 take 276 ms whole, in memory that
-is new each time, and 52 ms in parts of 3."""
+"""Probabilities that a CPU works on at once: 64 rows of 151,936 take 276 ms, by 3 of them 52."""
 
 
 def uniform(seeds_B: torch.Tensor, step: int) -> torch.Tensor:
@@ -37,7 +36,7 @@ def sample(
     """
     if temperature == 0:
         token_B = logits_BV.argmax(-1)
-        return token_B, torch.zeros_like(token_B, dtype=torch.float32)
+        return token_B, logits_BV.amax(-1).isfinite().float().log()  # 0, or -inf for no numbers
     rows = len(logits_BV) if logits_BV.is_cuda else max(1, _CACHED // logits_BV.shape[-1])
     if rows < len(logits_BV):
         parts = zip(logits_BV.split(rows), uniform_B.split(rows), strict=True)

@@ -96,6 +96,12 @@ def test_without_top_p_even_the_rarest_token_can_be_drawn():
     assert token == 1
 
 
+def test_greedy_notices_what_is_no_number():
+    logits = torch.tensor([[0.0, 1.0], [math.nan, 1.0], [math.inf, 1.0]])
+    token, logprob = sample(logits, uniform(torch.arange(3), 0), 0, 1.0)
+    assert (token[0].item(), logprob.tolist()) == (1, [0.0, -math.inf, -math.inf])
+
+
 @settings(max_examples=50)
 @given(st.floats(0, 1, exclude_max=True), st.sampled_from([0.3, 1.0, 4.0]))
 def test_what_has_no_probability_is_never_drawn(number, temperature):
