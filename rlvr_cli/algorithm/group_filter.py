@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.reward import length_penalty, shaped_reward
 from rlvr_cli.core.types import Group, Rollout
 
 _LEAST_SHARE = 0.25
@@ -20,22 +21,24 @@ def trains(group: Group, algo: Algorithm) -> bool:
     return not algo.needs_verdicts or len(group.judged) >= least
 
 
-def is_alike(group: Group, algo: Algorithm) -> bool:
+def is_alike(group: Group, algo: Algorithm, max_tokens: int) -> bool:
     """Return whether nothing sets the responses apart: what the filter compares, else rewards."""
     if algo.filter is not None:
         return not group.differs_in(algo.filter.metric)
-    return not _differ(group.judged, algo)
+    return not _differ(group.judged, algo, max_tokens)
 
 
-def _differ(judged: Sequence[Rollout], algo: Algorithm) -> bool:
-    is_each = algo.normalizes_each  # a single reward has no parts
-    return len({(is_each and tuple(r.rewards.values())) or r.reward for r in judged}) > 1
+def _differ(judged: Sequence[Rollout], algo: Algorithm, max_tokens: int) -> bool:
+    if algo.normalizes_each:
+        parts = ((r.rewards, r.reward, length_penalty(r, algo, max_tokens)) for r in judged)
+        return len({(*rewards.values(), *others) for rewards, *others in parts}) > 1
+    return len({shaped_reward(rollout, algo, max_tokens) for rollout in judged}) > 1
 
 
-def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
-    """Return the responses whose rewards give a gradient: those of groups (else of a batch) with
-    different ones, where a baseline or whitening takes the mean away; the right ones, where their
-    likelihood counts; else all."""
+def with_signal(groups: Sequence[Group], algo: Algorithm, max_tokens: int) -> list[Rollout]:
+    """Return the responses whose rewards give a gradient, shaped as in training: those of groups
+    (else of a batch) with different ones, where a baseline or whitening takes the mean away; the
+    right ones, where their likelihood counts; else all."""
     if not algo.needs_verdicts:
         return [rollout for group in groups for rollout in group.rollouts]
     compared = [group.judged for group in groups]
@@ -47,8 +50,9 @@ def with_signal(groups: Sequence[Group], algo: Algorithm) -> list[Rollout]:
     return [
         rollout
         for judged in compared
+        for differ in [_differ(judged, algo, max_tokens)]
         for rollout in judged
-        if is_plain or (algo.positive_nll > 0 and rollout.is_correct) or _differ(judged, algo)
+        if is_plain or (algo.positive_nll > 0 and rollout.is_correct) or differ
     ]
 
 

@@ -44,13 +44,6 @@ def clipped_surrogate(
     return torch.minimum(ratio * advantages, clipped * advantages)
 
 
-def is_clipped(
-    ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
-) -> torch.Tensor:
-    """Return where the clip removes the gradient, bool [B, T]."""
-    return is_beyond(ratio, advantages, 1 - clip_low, 1 + clip_high)
-
-
 def is_beyond(
     values: torch.Tensor, advantages: torch.Tensor, least: float, most: float
 ) -> torch.Tensor:
@@ -172,10 +165,8 @@ def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
 
 
 def _clip(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> Surrogate:
-    return (
-        clipped_surrogate(ratio, advantages, low, high),
-        is_clipped(ratio, advantages, low, high),
-    )
+    surrogate = clipped_surrogate(ratio, advantages, low, high)
+    return surrogate, is_beyond(ratio, advantages, 1 - low, 1 + high)
 
 
 SURROGATES: dict[str, Callable[..., Surrogate]] = {

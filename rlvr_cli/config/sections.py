@@ -229,8 +229,16 @@ class Config(Section):
                 f"algorithm.filter.metric {algo.filter.metric}: no such reward; choose from "
                 f"{', '.join(metrics)}"
             )
-        if self.data.rest:
-            self._can_rest()
+        if self.data.rest and "-" in self.data.sources:
+            raise ValueError(
+                "data.rest with problems from stdin: the history of the problems is for a resume, "
+                "which needs them again; put them in a file"
+            )
+        if self.data.rest and not (algo.advantage.needs_group or algo.filter):
+            raise ValueError(
+                f"data.rest with algorithm.advantage {algo.advantage.kind}: groups that are all "
+                "alike train there as well; take an algorithm with a group, or leave data.rest out"
+            )
         if not algo.advantage.reads_rewards and self.reward != RewardConfig():
             raise ValueError(
                 f"--reward with algorithm.advantage {algo.advantage.kind}, which reads no rewards: "
@@ -246,17 +254,3 @@ class Config(Section):
                 "--algo opd, or leave the teacher out (teacher=none)"
             )
         return self
-
-    def _can_rest(self) -> None:
-        """Raise ValueError if data.rest makes no sense here."""
-        algo = self.algorithm
-        if "-" in self.data.sources:
-            raise ValueError(
-                "data.rest with problems from stdin: the history of the problems is for a resume, "
-                "which needs them again; put them in a file"
-            )
-        if not (algo.advantage.needs_group or algo.filter):
-            raise ValueError(
-                f"data.rest with algorithm.advantage {algo.advantage.kind}: groups that are all "
-                "alike train there as well; take an algorithm with a group, or leave data.rest out"
-            )

@@ -59,11 +59,6 @@ def step_directories(run: Path) -> list[tuple[int, Path]]:
     return sorted(((int(step[1]), path) for step, path in named if step), reverse=True)
 
 
-def has_own_settings(name: str) -> bool:
-    """Return whether the model is a run's or the built-in one, which say how they are asked."""
-    return (Path(model_directory(name)) / DEFAULTS_FILE).is_file()
-
-
 def model_files(name: str) -> Path:
     """Return the directory that holds a model's files, which may be in the hub's cache. Raises
     UserError if the files of a hub id are not here."""

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.model.adapter import switched_off
-from rlvr_cli.model.policy import Critic, Policy, TokenStats
+from rlvr_cli.model.policy import Critic, Policy
 from rlvr_cli.ranks.group import sum_tensor
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 
@@ -51,12 +51,9 @@ def add_logprobs(
     picks_tokens, fresh = algo.top_entropy is not None, samples.is_fresh
     if picks_tokens or (algo.needs_old_logprobs and not takes_engine):
         rows = [row for row in every_row if picks_tokens or fresh[row]]
-
-        def own(part: MicroBatch) -> torch.Tensor:
-            stats: TokenStats = policy(part.inputs, entropy=picks_tokens)
-            return torch.stack((stats.logprobs, stats.entropy))
-
-        samples.old_logprobs, entropy = each(samples, rows, own, 2)
+        samples.old_logprobs, entropy = each(
+            samples, rows, lambda part: torch.stack(policy(part.inputs, picks_tokens)[:2]), 2
+        )
         samples.entropy = entropy if picks_tokens else None
         if samples.rollout_logprobs is not None and not fresh.all():
             kept = samples.rollout_logprobs
@@ -65,12 +62,13 @@ def add_logprobs(
         samples.old_logprobs = samples.rollout_logprobs
     if reference is not None:
         with switched_off(policy.model) if reference is policy else nullcontext():
-
-            def of_reference(part: MicroBatch) -> torch.Tensor:
-                stats: TokenStats = reference(part.inputs, entropy=False)
-                return stats.logprobs
-
-            (samples.ref_logprobs,) = each(samples, every_row, of_reference, 1, reference)
+            (samples.ref_logprobs,) = each(
+                samples,
+                every_row,
+                lambda part: reference(part.inputs, False).logprobs,
+                1,
+                reference,
+            )
     if critic is not None and algo.critic is not None:
         ids = samples.response_ids
         if algo.critic.cut_off_value == "bootstrap":

@@ -111,36 +111,32 @@ class StepRecord:
     def result(self, step: int, batch: Batch, carried: int, no_update: str | None) -> StepResult:
         """Return the step, its metrics as one flat row: what was sampled, what trained, how fast.
         `carried` groups wait for the next one."""
-        has_format = self.session.plan.answer_format != "any"
+        plan, model, rests = self.session.plan, self.session.policy.model, dict[str, Any]()
+        limit = plan.training.max_tokens
+        if plan.config.data.rest:
+            differ = [not is_alike(group, batch.algo, limit) for group in batch.sampled]
+            rests = {"rested": self.rested, "groups_with_signal": mean(differ)}
         row = {
             "step": step,
-            **rollout_metrics(batch.sampled, has_format),
+            **rollout_metrics(batch.sampled, plan.answer_format != "any"),
             "tokens_scored": self.scored,
             "rejected_share": self.rejected_share,
             "gen_batches": batch.gen_batches,
             "groups_trained": 0 if no_update else len(batch.kept),
             "groups_carried": carried,
             "no_update": no_update,
-            **self._rests(batch),
+            **rests,
             **self.update,
             **self.held_out_metrics,
             **self.seconds,
             "seconds_step": sum(self.seconds.values()),
         }
-        row |= step_throughput(row, batch, self.trained, self.session.policy.model)
+        row |= step_throughput(row, batch, limit, self.trained, model)
         # Of this process; macOS counts in bytes, other systems in kibibytes.
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / GIB
         peak *= 1 if sys.platform == "darwin" else 1024
         row |= {**self.memory, "memory_peak_gib": max(self.memory.values(), default=peak)}
         return StepResult(step, row, batch.sampled, self.held_out, self.tokens)
-
-    def _rests(self, batch: Batch) -> dict[str, float | None]:
-        """Return what resting did, if problems may: how many were passed over, and the share of the
-        sampled groups that have a signal."""
-        if not self.session.plan.config.data.rest:
-            return {}
-        differ = [not is_alike(group, batch.algo) for group in batch.sampled]
-        return {"rested": self.rested, "groups_with_signal": mean(differ)}
 
 
 def token_rows(batch: Batch, samples: Samples, tokenizer: Any) -> list[dict[str, Any]]:
@@ -181,12 +177,13 @@ def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
 
 
 def step_throughput(
-    row: Mapping[str, Any], batch: Batch, lengths: Sequence[tuple[int, int]], model: Any
+    row: Mapping[str, Any], batch: Batch, limit: int, lengths: Sequence[tuple[int, int]], model: Any
 ) -> dict[str, float | None]:
     """Compute the throughput of one step, whose `row` has its tokens and seconds by phase, from
-    what it sampled and the tokens of prompt and response of each row that trained."""
+    what it sampled, the longest length, and the tokens of prompt and response of each row that
+    trained."""
     epochs, took = row.get("epochs", 1), row.get("seconds_update")
-    signal = with_signal([g for g in batch.sampled if trains(g, batch.algo)], batch.algo)
+    signal = with_signal([g for g in batch.sampled if trains(g, batch.algo)], batch.algo, limit)
     is_cuda = model.device.type == "cuda"
     peak = peak_flops(torch.cuda.get_device_name(model.device) if is_cuda else "")
     figures = {

@@ -248,3 +248,11 @@ def test_only_tokens_of_the_highest_entropy_keep_their_advantage(share, kept):
     advantages = tensor(1, 2, 3, 0, 4, 5, 0).reshape(1, 7)
     actual = of_highest_entropy(advantages, entropy, mask, share)
     assert actual.tolist()[0] == [value if value in kept else 0.0 for value in advantages[0]]
+
+
+@pytest.mark.parametrize(("share", "tokens", "kept"), [(0.07, 100, 7), (0.14, 50, 7), (0.2, 5, 1)])
+def test_a_share_that_is_a_whole_number_of_tokens_keeps_so_many(share, tokens, kept):
+    # In binary 0.07 x 100 is 7.000000000000001, whose ceiling is 8.
+    entropy = torch.arange(tokens, dtype=torch.float64).reshape(1, tokens)
+    ones = torch.ones_like(entropy)
+    assert of_highest_entropy(ones, entropy, ones, share).sum() == kept

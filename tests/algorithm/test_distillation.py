@@ -63,4 +63,4 @@ def test_the_gradient_is_that_of_the_ratio_times_the_signal_within_the_bound(mov
 def test_responses_without_a_verdict_train_too_and_a_group_of_one():
     groups = [made_group("a", None), made_group("b", RIGHT), made_group("c", WRONG)]
     assert all(trains(group, OPD) for group in groups)
-    assert len(with_signal(groups, OPD)) == len(to_samples(groups, OPD, 10, 0)) == 3
+    assert len(with_signal(groups, OPD, 10)) == len(to_samples(groups, OPD, 10, 0)) == 3

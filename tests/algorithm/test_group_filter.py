@@ -6,7 +6,7 @@ import pytest
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.group_filter import Batch, is_alike, trains, with_signal
-from rlvr_cli.algorithm.kinds import GroupNormalized, Mixed
+from rlvr_cli.algorithm.kinds import GroupNormalized, Mixed, SoftOverlong
 from rlvr_cli.algorithm.reward import Reward, reward
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
@@ -83,24 +83,35 @@ def test_the_length_penalty_never_makes_a_group_mixed():
 def test_a_signal_is_a_difference_within_a_group_or_within_the_batch():
     ppo = ALGORITHMS["ppo"]
     all_right, all_wrong = make_group(0, RIGHT, RIGHT), make_group(1, WRONG, WRONG)
-    assert not with_signal([all_right, all_wrong], GRPO)
-    assert len(with_signal([all_right, all_wrong], ppo)) == 4
-    assert not with_signal([all_wrong, all_wrong], ppo)
-    assert len(with_signal([make_group(2, RIGHT, WRONG, LATE), all_right], GRPO)) == 2
+    assert not with_signal([all_right, all_wrong], GRPO, 10)
+    assert len(with_signal([all_right, all_wrong], ppo, 10)) == 4
+    assert not with_signal([all_wrong, all_wrong], ppo, 10)
+    assert len(with_signal([make_group(2, RIGHT, WRONG, LATE), all_right], GRPO, 10)) == 2
+
+
+def test_what_length_costs_is_a_signal_too_where_no_filter_asks_for_verdicts():
+    long, short = make_group(0, RIGHT, n_tokens=10), make_group(0, RIGHT, n_tokens=1)
+    group = Group(long.prompt, long.rollouts + short.rollouts, 0)  # paid 0 and 1 of at most 10
+    shaped = GRPO.model_copy(update={"overlong": SoftOverlong(cache=0.5)})
+    for algo, count in ((GRPO, 0), (shaped, 2), (DAPO, 0)):
+        groups = [group] if trains(group, algo) else []
+        assert len(with_signal(groups, algo, 10)) == count
+        assert is_alike(group, algo, 10) == (count == 0)
+    assert not with_signal([group], shaped, 20)  # both are shorter than what costs anything
 
 
 def test_without_a_baseline_every_reward_is_a_signal():
     wrong = [make_group(0, WRONG), make_group(1, LATE)]
-    assert len(with_signal(wrong, ALGORITHMS["reinforce"])) == 1
-    assert not with_signal(wrong, ALGORITHMS["reinforce"].model_copy(update={"whiten": True}))
-    assert not with_signal(wrong, ALGORITHMS["reinforce++"])
+    assert len(with_signal(wrong, ALGORITHMS["reinforce"], 10)) == 1
+    assert not with_signal(wrong, ALGORITHMS["reinforce"].model_copy(update={"whiten": True}), 10)
+    assert not with_signal(wrong, ALGORITHMS["reinforce++"], 10)
 
 
 def test_the_right_ones_are_the_signal_where_no_others_train():
     groups = [make_group(0, RIGHT, WRONG), make_group(1, RIGHT, RIGHT), make_group(2, WRONG, LATE)]
-    assert len(with_signal(groups, ALGORITHMS["raft"])) == 3
-    assert not with_signal(groups[2:], ALGORITHMS["raft"])
-    assert len(with_signal(groups, ALGORITHMS["sft"])) == 6  # whatever their verdicts
+    assert len(with_signal(groups, ALGORITHMS["raft"], 10)) == 3
+    assert not with_signal(groups[2:], ALGORITHMS["raft"], 10)
+    assert len(with_signal(groups, ALGORITHMS["sft"], 10)) == 6  # whatever their verdicts
     assert len(to_samples(groups, ALGORITHMS["sft"], 10, 0)) == 6
 
 
@@ -238,7 +249,7 @@ def test_the_metric_of_the_filter_says_what_differs():
     for metric, expected in (("accuracy", [0, 0]), ("reward", [1, 0]), ("my", [0, 1])):
         algo = Algorithm(filter=Mixed(metric=metric))
         assert [trains(group, algo) for group in groups] == expected
-    assert len(with_signal(groups, Algorithm())) == 2  # the sums of the second are equal
+    assert len(with_signal(groups, Algorithm(), 10)) == 2  # the sums of the second are equal
 
 
 def paid(group: Group, *rewards: dict[str, float]) -> Group:
@@ -250,16 +261,16 @@ def paid(group: Group, *rewards: dict[str, float]) -> Group:
 
 
 def test_rewards_that_are_normalized_each_set_apart_what_their_sum_does_not():
-    each = Algorithm(advantage=GroupNormalized(normalization="each"))
+    each, summed = Algorithm(advantage=GroupNormalized(normalization="each")), Algorithm()
     group = paid(make_group(0, RIGHT, WRONG), {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0})
-    assert (is_alike(group, each), len(with_signal([group], each))) == (False, 2)
-    assert (is_alike(group, Algorithm()), len(with_signal([group], Algorithm()))) == (True, 0)
+    assert (is_alike(group, each, 10), len(with_signal([group], each, 10))) == (False, 2)
+    assert (is_alike(group, summed, 10), len(with_signal([group], summed, 10))) == (True, 0)
 
 
 def test_a_reward_without_parts_is_normalized_by_itself():
     each = Algorithm(advantage=GroupNormalized(normalization="each"))
     group = make_group(0, RIGHT, WRONG)
-    assert (is_alike(group, each), len(with_signal([group], each))) == (False, 2)
+    assert (is_alike(group, each, 10), len(with_signal([group], each, 10))) == (False, 2)
     terms = to_samples([group], each, 10, 0, [Reward("math", "math", 1.0)]).terms
     assert terms[:, 0].tolist() == [[1.0, 1.0], [-1.0, 1.0]]  # value and weight
 

@@ -18,7 +18,7 @@ from rlvr_cli.algorithm.objective import (
     geometric_mask,
     gmpo,
     importance_ratio,
-    is_clipped,
+    is_beyond,
     masked_weight,
     sapo,
     sequence_masked_weight,
@@ -54,7 +54,7 @@ def test_the_clip_table_value_and_gradient(ratio, advantage, value, gradient):
     surrogate.sum().backward()
     assert surrogate.item() == pytest.approx(value)
     assert ratios.grad.item() == pytest.approx(gradient)
-    assert is_clipped(ratios, tensor(advantage), 0.2, 0.2).item() == (gradient == 0)
+    assert is_beyond(ratios, tensor(advantage), 0.8, 1.2).item() == (gradient == 0)
 
 
 def test_clip_higher_leaves_more_room_above():

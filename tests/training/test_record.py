@@ -11,6 +11,7 @@ from small_groups import RIGHT, WRONG, made_group
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import Batch
 from rlvr_cli.config import Config
+from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.training import record as module
 from rlvr_cli.training.record import StepRecord, counted
@@ -37,7 +38,7 @@ def made(watch=lambda *seen: None) -> StepRecord:
     session = SimpleNamespace(
         clocks={name: SimpleNamespace(seconds=7.0) for name in ("verification", "reward")},
         device=torch.device("cpu"),
-        plan=SimpleNamespace(answer_format="any", config=Config()),
+        plan=SimpleNamespace(answer_format="any", config=Config(), training=SamplingParams(8, 10)),
         policy=SimpleNamespace(model="the model"),
     )
     return StepRecord(session, watch)
@@ -115,7 +116,7 @@ def test_a_step_is_one_row(clock, asked, no_update, trained):
         "tokens_scored": 13,
         "goodput": 1.5,
     }
-    assert asked[1:] == [batch, [(2, 3)], "the model"]
+    assert asked[1:] == [batch, 10, [(2, 3)], "the model"]
 
 
 def test_without_an_update_nothing_trained(clock):

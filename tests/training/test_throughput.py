@@ -63,7 +63,7 @@ def test_what_the_filter_drops_is_no_signal(preset):
     batch = Batch(1, algo, [])
     alike = made_group("a", RIGHT, RIGHT, n_tokens=10), made_group("b", WRONG, WRONG, n_tokens=10)
     batch.keep([*alike, made_group("c", RIGHT, WRONG, n_tokens=7)])
-    figures = step_throughput(ROW, batch, [], random_model())
+    figures = step_throughput(ROW, batch, 10, [], random_model())
     assert figures["tokens_with_signal"] == (7 if preset == "raft" else 14)
 
 
@@ -91,7 +91,8 @@ STEP = {
 
 
 def measured(algo: str = "grpo", row=STEP, sampled=SAMPLED, lengths=LENGTHS) -> dict:
-    return step_throughput(row, Batch(0, ALGORITHMS[algo], [], sampled), lengths, random_model())
+    batch = Batch(0, ALGORITHMS[algo], [], sampled)
+    return step_throughput(row, batch, 10, lengths, random_model())
 
 
 @pytest.mark.parametrize(("algo", "expected"), [("grpo", 20), ("ppo", 30)])

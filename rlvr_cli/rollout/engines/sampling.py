@@ -99,12 +99,8 @@ class Drawn:
                 if not self.unfinished[p]:
                     rows = slice(p * self.samples, (p + 1) * self.samples)
                     pairs = zip(self.token_ids[rows], self.logprobs[rows], strict=True)
-                    yield (
-                        p,
-                        [
-                            Completion(
-                                ids, values, "stop" if ids[-1] in self.stop_ids else "length"
-                            )
-                            for ids, values in pairs
-                        ],
-                    )
+                    group = [
+                        Completion(ids, values, "stop" if ids[-1] in self.stop_ids else "length")
+                        for ids, values in pairs
+                    ]
+                    yield p, group
