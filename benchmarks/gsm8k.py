@@ -8,9 +8,9 @@ Ours is recipes/qwen2.5-0.5b-gsm8k.yaml as it is, with any further options of rl
 the same model, problems, prompt, reward, adapter, learning rate and sizes, and its own loss,
 advantage, sampling and defaults; what is alike in all responses trains too, since TRL drops no
 group. Both count the seconds of the processor, which hardly change with what else runs. TRL's
-environment needs trl 1.16 and peft; after so many minutes, loading not counted, it writes the
-adapter to DIRECTORY/adapter, for `rlvr eval --model`, and each step's seconds, tokens and mean
-reward to DIRECTORY/steps.jsonl. DATA holds gsm8k_train.jsonl and gsm8k_test.jsonl.
+environment needs trl 1.16 and peft; at the end of each step it writes the adapter to
+DIRECTORY/adapter and the seconds, tokens and mean reward to DIRECTORY/steps.jsonl, and it stops
+after so many minutes, loading not counted. DATA holds gsm8k_train.jsonl and gsm8k_test.jsonl.
 """
 
 import argparse
@@ -26,8 +26,9 @@ FILE = ROOT / "recipes" / "qwen2.5-0.5b-gsm8k.yaml"
 RECIPE = yaml.safe_load(FILE.read_text())
 PROMPTS, GROUP = RECIPE["rollout"]["prompts"], RECIPE["rollout"]["samples"]
 UPDATES = 4  # mini_batches of dapo
-MICRO = 8
-"""Responses in one forward pass: TRL keeps the logits of all of them, 151,936 a token."""
+MICRO = 2
+"""Responses in one forward pass: TRL keeps the logits of all of them, 151,936 a token, and a thread
+gains nothing from more."""
 
 
 def ours(directory: Path, model: str, data: Path, seed: int, options: list[str]) -> None:
@@ -94,6 +95,7 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
             row["reward_mean"] = sum(paid) / len(paid)
             with (directory / "steps.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
+            kwargs["model"].save_pretrained(directory / "adapter")
             control.should_training_stop = seconds > 60 * minutes
 
     of_update = PROMPTS * GROUP // UPDATES
@@ -135,9 +137,8 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
         reward_funcs=score, args=args, train_dataset=data, processing_class=tokenizer,
         callbacks=[Watch()], peft_config=adapter,
     )  # fmt: skip
-    trainer.train()
-    trainer.model.save_pretrained(directory / "adapter")
     tokenizer.save_pretrained(directory / "adapter")
+    trainer.train()
 
 
 def main() -> None:
