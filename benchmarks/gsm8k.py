@@ -9,8 +9,9 @@ the same model, problems, prompt, reward, adapter, learning rate and sizes, and 
 advantage, sampling and defaults; what is alike in all responses trains too, since TRL drops no
 group. Both count the seconds of the processor, which hardly change with what else runs. TRL's
 environment needs trl 1.16 and peft; at the end of each step it writes the adapter to
-DIRECTORY/adapter and the seconds, tokens and mean reward to DIRECTORY/steps.jsonl, and it stops
-after so many minutes, loading not counted. DATA holds gsm8k_train.jsonl and gsm8k_test.jsonl.
+DIRECTORY/adapter and the seconds, tokens and mean reward to DIRECTORY/steps.jsonl; after so many
+minutes, loading not counted, it stops and writes DIRECTORY/model, for `rlvr eval --model`. DATA
+holds gsm8k_train.jsonl and gsm8k_test.jsonl.
 """
 
 import argparse
@@ -137,8 +138,9 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
         reward_funcs=score, args=args, train_dataset=data, processing_class=tokenizer,
         callbacks=[Watch()], peft_config=adapter,
     )  # fmt: skip
-    tokenizer.save_pretrained(directory / "adapter")
     trainer.train()
+    trainer.model.merge_and_unload().save_pretrained(directory / "model")
+    tokenizer.save_pretrained(directory / "model")
 
 
 def main() -> None:

@@ -29,10 +29,10 @@ def is_alike(group: Group, algo: Algorithm, max_tokens: int) -> bool:
 
 
 def _differ(judged: Sequence[Rollout], algo: Algorithm, max_tokens: int) -> bool:
-    if algo.normalizes_each:
-        parts = ((r.rewards, r.reward, length_penalty(r, algo, max_tokens)) for r in judged)
-        return len({(*rewards.values(), *others) for rewards, *others in parts}) > 1
-    return len({shaped_reward(rollout, algo, max_tokens) for rollout in judged}) > 1
+    if not algo.normalizes_each:
+        return len({shaped_reward(r, algo, max_tokens) for r in judged}) > 1
+    parts = [(*r.rewards.values(), r.reward, length_penalty(r, algo, max_tokens)) for r in judged]
+    return len(set(parts)) > 1
 
 
 def with_signal(groups: Sequence[Group], algo: Algorithm, max_tokens: int) -> list[Rollout]:
@@ -47,13 +47,11 @@ def with_signal(groups: Sequence[Group], algo: Algorithm, max_tokens: int) -> li
     if algo.advantage.is_likelihood:
         return [rollout for rollout in compared[0] if rollout.is_correct]
     is_plain = algo.advantage.kind == "return" and not algo.whiten
-    return [
-        rollout
-        for judged in compared
-        for differ in [_differ(judged, algo, max_tokens)]
-        for rollout in judged
-        if is_plain or (algo.positive_nll > 0 and rollout.is_correct) or differ
-    ]
+    signal: list[Rollout] = []
+    for judged in compared:
+        counts = is_plain or _differ(judged, algo, max_tokens)
+        signal += [r for r in judged if counts or (algo.positive_nll > 0 and r.is_correct)]
+    return signal
 
 
 @dataclass

@@ -25,7 +25,7 @@ from rlvr_cli.evaluation.measure import evaluate, pass_at_1, prompt_seeds
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
-from rlvr_cli.model.loading import DEFAULTS_FILE, model_directory, model_files
+from rlvr_cli.model.loading import model_files, settings_file
 from rlvr_cli.ranks.group import broadcast_from_first, is_first
 from rlvr_cli.rollout.plan import Plan, choose_format, plan_for
 from rlvr_cli.rollout.sampler import Sampler
@@ -44,9 +44,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     for config in configs:
         problems = sets[config.data.source]
         is_ours = choose_format(problems, config.data) == DEFAULT_PROMPT
-        # A run and the built-in policy say themselves how they are asked.
-        says_how = (Path(model_directory(config.model)) / DEFAULTS_FILE).is_file()
-        if config.data.prompt is None and is_ours and not says_how:
+        if config.data.prompt is None and is_ours and not settings_file(config.model).is_file():
             display.say(
                 "prompt",
                 f"{config.model} is no run, so {problems.name} asks it for a \\boxed{{}} answer; "

@@ -18,7 +18,7 @@ from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
 from rlvr_cli.data.sources import canonical
-from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, model_directory
+from rlvr_cli.model.loading import TINY, settings_file
 
 LORA_RATE = 10.0
 """The learning rate of an adapter over that of all weights (Schulman et al. 2025)."""
@@ -175,7 +175,7 @@ def say_own_settings(models: Iterable[str], display: Display) -> None:
 def _own_settings(model: str) -> tuple[list[Given], list[Given]]:
     """Return the settings in the model's directory, and those that are ignored: only the built-in
     policy's file may set anything. Raises UserError for a prompt in another file."""
-    file = Path(model_directory(model)) / DEFAULTS_FILE
+    file = settings_file(model)
     saved = config.yaml_layer(file, str(file)) if file.is_file() else []
     if model == TINY:
         return saved, []

@@ -59,6 +59,11 @@ def step_directories(run: Path) -> list[tuple[int, Path]]:
     return sorted(((int(step[1]), path) for step, path in named if step), reverse=True)
 
 
+def settings_file(name: str) -> Path:
+    """Return the file that a run and the built-in policy have: how they are asked, and more."""
+    return Path(model_directory(name)) / DEFAULTS_FILE
+
+
 def model_files(name: str) -> Path:
     """Return the directory that holds a model's files, which may be in the hub's cache. Raises
     UserError if the files of a hub id are not here."""

@@ -50,8 +50,8 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     drawn = session.sampler.rollout(tried, session.plan.training, seeds)
     groups = session.sampler.verify(tried, drawn, session.rewarder)
     kept = [group for group in groups if trains(group, config.algorithm)]
-    limit = config.rollout.max_tokens
-    learns = bool(with_signal(kept, config.algorithm, limit)) and any(
+    max_tokens = config.rollout.max_tokens
+    learns = bool(with_signal(kept, config.algorithm, max_tokens)) and any(
         rollout.is_correct or rollout.rewards or not config.algorithm.needs_verdicts
         for group in kept
         for rollout in group.rollouts

@@ -180,8 +180,7 @@ def step_throughput(
     row: Mapping[str, Any], batch: Batch, limit: int, lengths: Sequence[tuple[int, int]], model: Any
 ) -> dict[str, float | None]:
     """Compute the throughput of one step, whose `row` has its tokens and seconds by phase, from
-    what it sampled, the longest length, and the tokens of prompt and response of each row that
-    trained."""
+    what it sampled, of at most `limit` tokens, and the two lengths of each row that trained."""
     epochs, took = row.get("epochs", 1), row.get("seconds_update")
     signal = with_signal([g for g in batch.sampled if trains(g, batch.algo)], batch.algo, limit)
     is_cuda = model.device.type == "cuda"

@@ -107,7 +107,7 @@ class Trainer:
         Sampling goes on inside `interruptible()`: left there, the step has changed no weight.
         """
         engine, algo, policy = self.session.engine, self.config.algorithm, self.session.policy
-        longest = self.params.max_tokens
+        max_tokens = self.params.max_tokens
         for step in range(self.step + 1, self.config.steps + 1):
             record = StepRecord(self.session, self.watch)
             phase = "reading" if algo.reads_responses else "rollout"
@@ -118,11 +118,11 @@ class Trainer:
                     draws = self.order.draw(missing)
                     prompts, drawn = self._rollout(draws)  # ROLLOUT: G responses a problem,
                     groups = self._verify(prompts, drawn)  # as VERIFY asks for them
-                    self.order.note(draws, [is_alike(group, algo, longest) for group in groups])
+                    self.order.note(draws, [is_alike(group, algo, max_tokens) for group in groups])
                     batch.keep(groups)  # FILTER: the groups that train
                 self.carried = batch.end()
                 record.rested = self.order.cursor - first - len(batch.sampled)
-            shaping = longest, self.weight_version, self.config.reward.terms
+            shaping = max_tokens, self.weight_version, self.config.reward.terms
             samples = to_samples(batch.kept, algo, *shaping)
             self.settled = False
             no_update, is_skipped = self._skips(batch, samples)
