@@ -43,9 +43,9 @@ fuzz: $(VENV)/installed-dev
 	FUZZ_SECONDS=600 $(BIN)/python -m pytest -m "slow or not slow" tests/hostile/test_fuzz.py tests/hostile/test_failing_writes.py
 
 # The tests that need vLLM, on its build for CPUs, in an environment of their own: two at a time,
-# since most of the time goes into starting engines.
+# since most of the time goes into starting engines. Memory is measured without vLLM, by test-slow.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py
+	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py --ignore tests/rollout/test_memory.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

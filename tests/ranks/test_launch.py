@@ -20,8 +20,6 @@ from rlvr_cli.ranks.group import is_first
 from rlvr_cli.ranks.launch import begin, exit_code, reports_errors
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 
-LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes under /proc")
-
 
 @pytest.mark.parametrize(
     ("failed", "code"),
@@ -85,32 +83,19 @@ def children_of(parent: int) -> list[int]:
     return list(map(int, listing.split()))
 
 
-def killed(run: Path, processes: int) -> None:
-    """A run of three steps of which one process is killed after the first."""
-    command = started(*SMALL, "--steps", 3, "--out", run, "--processes", processes)
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the processes under /proc")
+@pytest.mark.slow
+def test_a_run_of_three_goes_on_after_a_kill_and_after_a_signal(whole, tmp_path):  # noqa: F811
+    run = tmp_path / "run"
+    command = started(*SMALL, "--steps", 3, "--out", run, "--processes", 3)
     assert '"step": 1' in command.stdout.readline()
     of_it = children_of(command.pid)
     os.kill(of_it[1], signal.SIGKILL)
     _, message = command.communicate(timeout=600)
     assert command.returncode == 2
-    line = f"rlvr: error: process 1 of {processes} was killed"
-    assert message.strip().splitlines()[-1].startswith(line)
+    assert message.strip().splitlines()[-1].startswith("rlvr: error: process 1 of 3 was killed")
     assert not any(Path(f"/proc/{child}").exists() for child in of_it)
 
-
-@LINUX
-@pytest.mark.slow
-def test_a_run_of_two_of_which_one_was_killed_goes_on_with_one(whole, tmp_path):  # noqa: F811
-    killed(tmp_path / "run", 2)
-    assert invoke("train", "--resume", tmp_path / "run").exit_code == 0
-    same_files(tmp_path / "run", whole)
-
-
-@LINUX
-@pytest.mark.slow
-def test_a_run_of_three_goes_on_after_a_kill_and_after_a_signal(whole, tmp_path):  # noqa: F811
-    run = tmp_path / "run"
-    killed(run, 3)
     stopped = started("--resume", run, "--processes", 2, "--quiet")
     assert '"step"' in stopped.stdout.readline()
     stopped.send_signal(signal.SIGTERM)
