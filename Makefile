@@ -6,8 +6,11 @@ BIN := $(VENV)/bin
 # Draws the third of the hostile tables that `test` runs; with `TESTS_SEED=N make test` it is the same.
 TESTS_SEED ?= $(shell date +%s)
 export TESTS_SEED := $(TESTS_SEED)
-# Compiled tests are kept (empty: also where the environment forbids it): rewriting their assertions
-# takes every process of pytest six seconds.
+# A module is compiled when it is first imported, which a fifth of those installed ever are: compiling
+# all takes pip a minute of a core.
+export PIP_NO_COMPILE := 1
+# What was compiled is kept (empty: also where the environment forbids it), and so are the tests, whose
+# assertions take every process of pytest six seconds to rewrite.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 
