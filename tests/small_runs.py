@@ -28,7 +28,7 @@ def made_row(problem: str, sample: int, verdict: str, response: str = "", **more
         "extracted": str(sample),
         "verdict": verdict,
         "format_ok": True,
-        "reward": 1.0 if verdict == "correct" else -1.0,
+        "reward": {"correct": 1.0, "timeout": None, "unparseable_gold": None}.get(verdict, -1.0),
         "verifier": "think_answer",
         "level": len(problem),
     } | more

@@ -104,7 +104,7 @@ def test_the_version_and_the_extras_stand_in_one_place():
     parts = {item for name in ("tensorboard", "wandb", "trackio") for item in extras[name]}
     assert set(extras["track"]) == parts
     core = {re.split(r"[<>=]", item)[0] for item in project["dependencies"]}
-    assert not core & {"vllm", "wandb", "tensorboard", "sphinx", "pytest", "torchao"}
+    assert not core & {"vllm", "wandb", "tensorboard", "sphinx", "pytest"}
 
 
 def test_the_workflow_runs_all_of_ci():

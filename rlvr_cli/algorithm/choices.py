@@ -164,6 +164,11 @@ class Algorithm(Section):
         return self.advantage.kind == "one"
 
     @property
+    def pulls(self) -> bool:
+        """Return whether a reference model pulls the policy by the loss, whatever the rewards."""
+        return self.has_reference_model and not self.rewards_kl
+
+    @property
     def rewards_kl(self) -> bool:
         """Return whether the divergence is subtracted from the rewards, before the updates."""
         return self.kl is not None and self.kl.place == "reward"
@@ -201,9 +206,9 @@ def contradictions(a: Algorithm) -> dict[str, bool]:
             or (not a.advantage.reads_rewards and isinstance(a.overlong, SoftOverlong))
         ),
         "algorithm.advantage divergence is the penalty of each token and nothing else; use "
-        "algorithm.kl with place reward, without filter": (
-            advantage == "divergence" and not (a.rewards_kl and a.filter is None)
-        ),
+        "algorithm.kl k1, whose gradient alone is the divergence's, with place reward, without "
+        "filter": advantage == "divergence"
+        and (not a.rewards_kl or (kl and kl.kind) != "k1" or a.filter is not None),
         "algorithm.advantage.normalization each with algorithm.kl.place reward: a divergence is "
         "none of the rewards that are normalized; use place loss": (
             a.normalizes_each and a.rewards_kl

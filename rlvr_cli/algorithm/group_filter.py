@@ -38,19 +38,18 @@ def _differ(judged: Sequence[Rollout], algo: Algorithm, max_tokens: int) -> bool
 def with_signal(groups: Sequence[Group], algo: Algorithm, max_tokens: int) -> list[Rollout]:
     """Return the responses whose rewards give a gradient, shaped as in training: those of groups
     (else of a batch) with different ones, where a baseline or whitening takes the mean away; the
-    right ones, where their likelihood counts; else all."""
-    if not algo.needs_verdicts:
-        return [rollout for group in groups for rollout in group.rollouts]
-    compared = [group.judged for group in groups]
+    right ones, where their likelihood counts; else all. What is masked has none."""
+    learns_right = algo.advantage.is_likelihood or algo.positive_nll > 0
+    takes_all = not algo.needs_verdicts or (algo.advantage.kind == "return" and not algo.whiten)
+    compared = [group.judged if algo.needs_verdicts else group.rollouts for group in groups]
     if not algo.advantage.needs_group:
-        compared = [[rollout for judged in compared for rollout in judged]]
-    if algo.advantage.is_likelihood:
-        return [rollout for rollout in compared[0] if rollout.is_correct]
-    is_plain = algo.advantage.kind == "return" and not algo.whiten
+        compared = [[rollout for part in compared for rollout in part]]
     signal: list[Rollout] = []
-    for judged in compared:
-        counts = is_plain or _differ(judged, algo, max_tokens)
-        signal += [r for r in judged if counts or (algo.positive_nll > 0 and r.is_correct)]
+    for part in compared:
+        differ = not algo.advantage.is_likelihood and _differ(part, algo, max_tokens)
+        signal += [r for r in part if takes_all or differ or (learns_right and r.is_correct)]
+    if algo.masks_cut_off:
+        signal = [rollout for rollout in signal if rollout.completion.finish_reason != "length"]
     return signal
 
 

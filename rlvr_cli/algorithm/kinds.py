@@ -261,7 +261,8 @@ class KL(Choice):
     coef: float = Field(0.04, gt=0)
     """Coefficient of the penalty."""
     place: Literal["loss", "reward"] = "loss"
-    """Where the penalty is subtracted: in the loss, or from the reward of each token."""
+    """Where the penalty is subtracted: in the loss, or from the reward of each token (of which k1
+    alone has no bias)."""
     reference: Annotated[FixedReference | IterativeReference, ByKind] = FixedReference()
     """Policy that the divergence is measured from."""
     control: KLControl | None = None

@@ -12,12 +12,10 @@ from pydantic import field_validator
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.core.settings import Section, setting
-from rlvr_cli.core.types import Rollout
+from rlvr_cli.core.types import NO_SIGNAL, Rollout
 from verifiers import Verdict, Verification
 
 BUILT_IN = ("math", "format", "length")
-NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
-"""Verdicts that are not about the response: it gets no reward."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +107,7 @@ def pay(
     asked: RewardConfig, verification: Verification | None, length: float, own: Mapping[str, float]
 ) -> tuple[float | None, dict[str, float]]:
     """Return what a response is paid, the weighted sum of the rewards asked for, and their values
-    by name. It is None where a value is missing, so that the response does not train.
+    by name. It is None where a value that counts is missing, so that the response does not train.
 
     `length` is the response's share of the longest one; `own` holds the values of one's own
     functions. In training length may cost more (`shaped_reward`), and so may the KL.
@@ -120,9 +118,10 @@ def pay(
         computed["format"] = asked.format if verification.format_ok else 0.0
     paid = {term.name: (own if term.is_own else computed).get(term.name) for term in asked.terms}
     values = {name: value for name, value in paid.items() if value is not None}
-    if len(values) < len(paid):
+    counted = [term for term in asked.terms if term.weight]
+    if any(term.name not in values for term in counted):
         return None, values
-    return math.fsum(term.weight * values[term.name] for term in asked.terms), values
+    return math.fsum(term.weight * values[term.name] for term in counted), values
 
 
 def overlong_penalty(n_tokens: int, max_tokens: int, cache: float) -> float:

@@ -79,13 +79,14 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                     form: Format = plan.answer_format if asked.judge == OURS else "any"
                     template = template_text(plan.config.data.prompt or problems.prompt)
                     threads = session.plan.config.threads or 1
+                    hardware = plan.config.rollout.precision, session.device, threads
                     how: fingerprint.Fingerprint = {
                         "model": model_sha,
                         "data": fingerprint.data_hash(prompt.problem for prompt in prompts),
                         "prompts": fingerprint.prompts_hash(prompts),
                         **fingerprint.sampling(params, plan.config.seed, template),
-                        **fingerprint.engine_versions(session.engine.name, session.device, threads),
-                        **fingerprint.judging(form, asked.judge, plan.config.eval.votes),
+                        **fingerprint.engine_versions(session.engine.name, *hardware),
+                        **fingerprint.judging(form, asked.judge),
                     }
                     say_template(prompts, session, display)
                     if directory is None:

@@ -38,7 +38,6 @@ from rlvr_cli.evaluation.report import (
     judged_problems,
     pair_judges,
     report_entry,
-    with_all_votes,
 )
 from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, find_match, read_results
 from verifiers import OURS, Format, Verdict, Verifier, open_judge
@@ -176,7 +175,7 @@ def score(
                     rows = made.judged_rows(part, verifier, lambda count: bar.tick(advance=count))
                     judged = judged_problems(rows, verifier.cluster)
                 fingerprint = {"data": data_hash(problems[model, name])}
-                fingerprint |= judging(form, judge, config.eval.votes)
+                fingerprint |= judging(form, judge)
                 by_whom = f"{model} ({judge})" if judge != judges[0] else model
                 results.append(Result(by_whom, name, fingerprint, judged))
     if data.answer_format is None and any(row.answer_format for row in given) and OURS in judges:
@@ -251,7 +250,6 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
         how.append(f"answers judged by {judge} {form['versions'][judge]}")
     else:
         how.append(f"answers judged as {form['format']}")
-        how += ["every extracted answer votes"] if form.get("votes") == "all" else []
     value = "not measured" if first is None else f"{first['value']:.4f}"
     model = f"with {entry['model']} " if name_model else ""
     display.result("pass@1", f"{value} {model}on {entry['data']} ({', '.join(how)})")
@@ -318,9 +316,6 @@ def _comparisons(
     comparisons = []
     for result, entry in zip(results, entries, strict=True):
         other = find_match(result.model, result.data, theirs, against)
-        if result.fingerprint["verifier"].get("votes") == "all":
-            with open_judge(OURS, workers=usable_cores()) as verifier:
-                other = with_all_votes(other, verifier)
         comparison = compare(result, other, [int(k) for k in entry["pass@k"]])
         comparisons.append(comparison)
         there = [comparison["against"]]

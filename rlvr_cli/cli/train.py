@@ -13,6 +13,7 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Prompt
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import bare_name, canonical, has_split
+from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first
@@ -114,6 +115,8 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
         sources = [source for source in config.data.sources if has_split(source, "test")]
         share = -(-limit // max(1, len(sources)))
         sets = [load_all(sources, "test", config.data, limit=share)] if sources else []
+    for problems in sets:
+        check_problems(zip(problems.places, problems.problems, strict=True), repeated=False)
     room = config.rollout.max_tokens
     return [p for problems in sets for p in prompts_for(problems, session.policy, config, room)]
 

@@ -122,9 +122,6 @@ class EvalConfig(Section):
     """Sampling temperature; 0 means greedy."""
     top_p: float = setting(0.95, flag="--top-p", gt=0, le=1)
     """Nucleus: the share of the probability that is sampled from."""
-    votes: Literal["valid", "all"] = setting("valid", read_by=("eval", "responses"), kept=False)
-    """Answers that vote in cons@k: `valid` ones, in the required form and from whole responses; or
-    `all` that can be extracted."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -222,6 +219,12 @@ class Config(Section):
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.filter {algo.filter.kind}: "
                 "a group of one is never mixed; sample 2 or more"
+            )
+        is_exact = self.lora.rank is None and self.optim.weights != "bfloat16"
+        if algo.renewal is not None and algo.renewal.mix < 1 and not is_exact:
+            raise ValueError(
+                "algorithm.kl.reference.mix below 1 with lora.rank or optim.weights bfloat16: the "
+                "factors of a product, or rounded weights, do not mix; use mix 1"
             )
         metrics = ["auto", "accuracy", "reward", *(term.name for term in self.reward.terms)]
         if algo.filter is not None and algo.filter.metric not in metrics:

@@ -34,10 +34,13 @@ def by_field(entry: dict[str, Any], field: str) -> Table:
     columns = {"pass@1 [95 %]": ("pass@k", "1")}
     if last != "1":
         columns |= {f"{name[:-1]}{last}": (name, last) for name in ("pass@k", "cons@k")}
-    lines = [
-        [value, str(part["problems"]), *(in_words(part[name][k]) for name, k in columns.values())]
-        for value, part in entry["by"][field].items()
-    ]
+    lines = []
+    for value, part in entry["by"][field].items():
+        most, cells = counted(part["pass@k"]["1"]), []
+        for name, k in columns.values():
+            count = counted(part[name][k])
+            cells.append(in_words(part[name][k]) + (f" of {count}" if 0 < count < most else ""))
+        lines.append([value, str(most), *cells])
     return [[field, "problems", *columns], *lines]
 
 

@@ -14,6 +14,8 @@ PROBLEM_SET = "problem_set"
 """The field of a row that names the set of its problem, where there are several."""
 TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
 """The figures that a run keeps of a token that an update saw."""
+NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
+"""Verdicts that are not about the response: it gets no reward."""
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 
@@ -92,6 +94,12 @@ class Rollout:
         """Return whether the verdict is `correct`, which includes a format that is required."""
         return self.verification is not None and self.verification.verdict is Verdict.CORRECT
 
+    @property
+    def has_verdict(self) -> bool:
+        """Return whether a verdict was reached, also where rewards of one's own pay without one."""
+        made = self.verification
+        return self.reward is not None and (made is None or made.verdict not in NO_SIGNAL)
+
 
 @dataclass(frozen=True)
 class Group:
@@ -104,7 +112,8 @@ class Group:
     @property
     def is_mixed(self) -> bool:
         """Return whether 0 < correct < judged, DAPO's condition; shaping never enters."""
-        return 0 < sum(rollout.is_correct for rollout in self.judged) < len(self.judged)
+        verdicts = [rollout.is_correct for rollout in self.rollouts if rollout.has_verdict]
+        return 0 < sum(verdicts) < len(verdicts)
 
     def differs_in(self, metric: str) -> bool:
         """Return whether judged responses differ in accuracy (or `auto`), reward, or a reward."""

@@ -17,8 +17,8 @@ Rule = Gold | Literal["long"]
 """`long`: behind `####` or in a box of a long text; the whole of a short line."""
 ALIASES: dict[FieldName, tuple[str, ...]] = {
     "problem": (
-        *("problem", "question", "prompt", "instruction+input", "instruction", "input"),
-        "messages",
+        *("problem", "body+question", "question", "prompt", "instruction+input", "instruction"),
+        *("input", "messages"),
     ),
     "answer": (
         *("answer", "solution", "ground_truth", "target", "gold", "final_answer", "output"),
@@ -41,8 +41,8 @@ _LIKE: dict[FieldName, re.Pattern[str]] = {
 _HASHES = "####"
 _BARE = 64
 """Characters up to which a line without a mark is a gold answer by the rule `long`."""
-_NO_ANSWERS = ("", "notfound", "proof")
-"""What sets such as NuminaMath-1.5 write where there is no answer."""
+_PROOF, _NO_ANSWERS = "proof", ("", "notfound", "proof")
+"""What sets such as NuminaMath-1.5 write where there is no answer; a box in a proof is none."""
 _ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(-?\d{1,9})\]")
 _SHOWN = 12
@@ -188,6 +188,8 @@ class FieldReader:
                 continue
             if isinstance(value, str) and value.strip() in _NO_ANSWERS:
                 reason = reason or f"field {path} is {value.strip() or 'empty'}"
+                if value.strip() == _PROOF:
+                    break
                 continue
             try:
                 answer, place = gold_and_place(value, rule, path)
@@ -298,8 +300,10 @@ def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tu
     what stands behind `####`, or in its last box. By the rules `hashes` and `boxed` that mark must
     be there, by `long` either in a long text. Raises BadRowError if there is no gold answer.
     """
+    if isinstance(value, str) and value.lstrip().startswith('["'):  # as Skywork-OR1 writes it
+        value = _parsed(value) or value
     if isinstance(value, list | tuple) and value and rule in ("text", "long"):
-        return ", ".join(gold_and_place(part, field=field)[0] for part in value), ""
+        return ", ".join(gold_and_place(part, rule, field)[0] for part in value), ""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadRowError(f"field {field} is neither a text nor a number")
     if isinstance(value, float):

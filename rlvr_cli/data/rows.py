@@ -99,12 +99,11 @@ def response_row(rollout: Rollout) -> ResponseRow:
     return row_of(prompt.problem, rollout.sample, values, *judged)
 
 
-def attempt_of(row: Mapping[str, Any], sees_cut: bool = True) -> Attempt:
-    """Return what a verifier judges of a row. Without `sees_cut` it is not told that a response was
-    cut off, so that a value at its end counts as its answer."""
+def attempt_of(row: Mapping[str, Any]) -> Attempt:
+    """Return what a verifier judges of a row."""
     prompt, is_cut = row.get("prompt"), row.get("finish_reason") == "length"
     opens = opens_thought(prompt if isinstance(prompt, str) else None)  # another's may be a chat
-    return Attempt(row["response"], str(row["answer"] or ""), opens, sees_cut and is_cut)
+    return Attempt(row["response"], str(row["answer"] or ""), opens, is_cut)
 
 
 def stored_rows(path: Path) -> Iterator[ResponseRow]:

@@ -64,16 +64,14 @@ def judge_versions(judge: str) -> dict[str, str]:
         raise UserError(f"--judge {judge}: {error.name} is not installed") from None
 
 
-def judging(answer_format: Format, judge: str = OURS, votes: str = "valid") -> Fingerprint:
-    """Return the fingerprint of the judging: form, checksum of the rules' source and votes; of
-    another judge, which takes any form and lets all that it extracts vote, also its versions."""
+def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
+    """Return the fingerprint of the judging: form and checksum of the rules' source; of another
+    judge, which takes any form and lets all that it extracts vote, also its versions."""
     source = hashlib.sha256()
     package = Path(verifiers.__file__).parent
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
         source.update(path.read_bytes())
     verifier: Fingerprint = {"format": answer_format, "version": source.hexdigest()[:_SHORT]}
-    if judge == OURS and votes != "valid":
-        verifier["votes"] = votes
     if judge != OURS:
         verifier = {"judge": judge, "versions": judge_versions(judge), **verifier}
     return {"rlvr": rlvr_cli.__version__, "verifier": verifier}
@@ -84,8 +82,8 @@ def sampling(params: SamplingParams, seed: int, template: str) -> Fingerprint:
     return {"prompt": template, "sampling": vars(params) | {"seed": seed}}
 
 
-def engine_versions(engine: str, device: Any, threads: int) -> Fingerprint:
-    """Return the fingerprint of engine, library versions and hardware."""
+def engine_versions(engine: str, precision: str, device: Any, threads: int) -> Fingerprint:
+    """Return the fingerprint of engine, its number type, library versions and hardware."""
     import torch
 
     hardware: Fingerprint = {"device": device.type, "threads": threads}
@@ -93,7 +91,7 @@ def engine_versions(engine: str, device: Any, threads: int) -> Fingerprint:
         hardware = {"device": torch.cuda.get_device_name(device)}
     libraries = sorted({engine, "torch", "transformers"})
     versions = {name: importlib.import_module(name).__version__ for name in libraries}
-    return {"engine": {"name": engine, **versions, **hardware}}
+    return {"engine": {"name": engine, "precision": precision, **versions, **hardware}}
 
 
 def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:

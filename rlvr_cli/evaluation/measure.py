@@ -4,9 +4,8 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
-from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.core.text import numbers_first
-from rlvr_cli.core.types import Group, Prompt, Rollout, SamplingParams, by_key
+from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.estimators import cons_estimate, mean, pass_estimate
 from rlvr_cli.evaluation.report import Cluster, drawn_in_words, tally_of
@@ -86,14 +85,8 @@ def summarize(
 
 def pass_at_1(groups: Sequence[Group]) -> float | None:
     """Compute the mean over problems of the share of correct among judged responses."""
-    shares = (mean(r.is_correct for r in group.rollouts if _is_judged(r)) for group in groups)
+    shares = (mean(r.is_correct for r in group.rollouts if r.has_verdict) for group in groups)
     return mean(share for share in shares if share is not None)
-
-
-def _is_judged(rollout: Rollout) -> bool:
-    """Return whether a verdict was reached, also where rewards of one's own pay without one."""
-    made = rollout.verification
-    return rollout.reward is not None and (made is None or made.verdict not in NO_SIGNAL)
 
 
 def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
@@ -118,7 +111,7 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
         "response_length": mean(tokens),
         "mixed_share": mean(group.is_mixed for group in groups),
         "format_share": mean(verdict.format_ok for verdict in judged) if has_format else None,
-        "unjudged_share": mean(not _is_judged(r) for r in rollouts),
+        "unjudged_share": mean(not r.has_verdict for r in rollouts),
         "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
         "groups_sampled": len(groups),
         "tokens_sampled": sum(tokens),

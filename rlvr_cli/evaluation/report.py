@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, plural
-from rlvr_cli.core.types import by_key
-from rlvr_cli.data.rows import ResponseRow, attempt_of
+from rlvr_cli.core.types import NO_SIGNAL, by_key
+from rlvr_cli.data.rows import ROW_KEYS, ResponseRow, attempt_of
 from rlvr_cli.data.sources import find_spec, known_sets
 from rlvr_cli.evaluation import estimators
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from verifiers import Verifier
 
 Cluster = Callable[[Sequence[str]], list[int]] | None
-"""A function that gives equal answers the same number; None where no votes are counted."""
+"""A function that gives equal answers the same number; None where cons@k is not asked for."""
 UNJUDGED = frozenset(NO_SIGNAL)
 PEER = "math-verify"
 """The judge that others publish with."""
@@ -27,12 +26,11 @@ _NO_ANSWERS = UNJUDGED | {"bad_format", "truncated"}
 
 @dataclass(frozen=True)
 class JudgedProblem:
-    """The responses to one problem, their tally, and the tally of the votes that cons@k counts."""
+    """The responses to one problem, and their tally."""
 
     id: str
     rows: tuple[ResponseRow, ...]
     tally: estimators.Tally
-    votes: estimators.Tally
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,8 @@ class Result:
 
 def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
     """Group the rows by problem, in the order in which the problems first come."""
-    problems = []
-    for identity, part in by_key(rows, lambda row: row["id"]).items():
-        tally = tally_of(part, cluster)
-        problems.append(JudgedProblem(identity, tuple(part), tally, tally))
-    return tuple(problems)
+    parts = by_key(rows, lambda row: row["id"]).items()
+    return tuple(JudgedProblem(id, tuple(part), tally_of(part, cluster)) for id, part in parts)
 
 
 def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
@@ -68,41 +63,20 @@ def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
 
 
 def count_any_form(result: Result, verifier: Verifier) -> Result:
-    """Add pass@1 of answers in any form where the verdicts ask for one form, and let all answers
-    vote where the result's fingerprint says so. `verifier` must take any form."""
-    judging = result.fingerprint.get("verifier", {})
-    if judging.get("format", "any") != "any":
-        tallies = _tallies(result.problems, verifier, None, sees_cut=True)
-        result = replace(result, any_form=estimators.pass_estimate(tallies, 1))
-    return with_all_votes(result, verifier) if judging.get("votes") == "all" else result
-
-
-def with_all_votes(result: Result, verifier: Verifier) -> Result:
-    """Give every answer that can be extracted a vote, also where a response was cut off. Raises
-    UserError where rows have no response or gold answer."""
-    rows = [row for problem in result.problems for row in problem.rows]
-    if not all(isinstance(row.get("response"), str) and row.get("answer") for row in rows):
-        raise UserError(f"{result.model}: eval.votes=all needs rows with response and answer")
-    tallies = _tallies(result.problems, verifier, verifier.cluster, sees_cut=False)
-    pairs = zip(result.problems, tallies, strict=True)
-    problems = tuple(replace(problem, votes=votes) for problem, votes in pairs)
-    return replace(result, problems=problems)
-
-
-def _tallies(
-    problems: Sequence[JudgedProblem], verifier: Verifier, cluster: Cluster, sees_cut: bool
-) -> list[estimators.Tally]:
-    """Tally each problem anew by a verifier of other forms; right responses stay right."""
-    rows = [row for p in problems for row in p.rows if row["verdict"] != "correct"]
-    attempts = [attempt_of(row, sees_cut) for row in rows]
+    """Add pass@1 of answers in any form where the verdicts ask for one form; right responses stay
+    right. `verifier` must take any form."""
+    if result.fingerprint.get("verifier", {}).get("format", "any") == "any":
+        return result
+    rows = [row for p in result.problems for row in p.rows if row["verdict"] != "correct"]
     again = (
         {"verdict": verification.verdict.value, "extracted": verification.extracted}
-        for verification in verifier.verify_many(attempts)
+        for verification in verifier.verify_many(list(map(attempt_of, rows)))
     )
-    return [
-        tally_of([r if r["verdict"] == "correct" else next(again) for r in p.rows], cluster)
-        for p in problems
+    tallies = [
+        tally_of([row if row["verdict"] == "correct" else next(again) for row in p.rows], None)
+        for p in result.problems
     ]
+    return replace(result, any_form=estimators.pass_estimate(tallies, 1))
 
 
 def chosen_ks(asked: Sequence[int], result: Result) -> list[int]:
@@ -127,7 +101,7 @@ def figures(
     problems with fewer than k others; shares and the mean length are over all responses for which
     they are known. format_share is None without `has_format`.
     """
-    tallies, votes = [p.tally for p in problems], [p.votes for p in problems]
+    tallies = [problem.tally for problem in problems]
     rows = [row for problem in problems for row in problem.rows]
     verdicts = Counter(sorted(row["verdict"] for row in rows))
     ends = [row["finish_reason"] for row in rows if row["finish_reason"] is not None]
@@ -136,7 +110,7 @@ def figures(
         "problems": len(problems),
         "responses": len(rows),
         "pass@k": {str(k): estimators.pass_estimate(tallies, k) for k in ks},
-        "cons@k": {str(k): estimators.cons_estimate(votes, k) for k in ks},
+        "cons@k": {str(k): estimators.cons_estimate(tallies, k) for k in ks},
         "format_share": estimators.mean(row["format_ok"] for row in rows) if has_format else None,
         "cut_off_share": estimators.mean(end == "length" for end in ends),
         "timeouts": verdicts["timeout"],
@@ -185,8 +159,8 @@ def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[Ju
 
 
 def check_fields(by: Sequence[str], fields: Iterable[str], data: str) -> None:
-    """Raise UserError for a field that no problem of the set has."""
-    names = sorted(set(fields))
+    """Raise UserError for a field that no problem of the set has; those of a response are none."""
+    names = sorted(set(fields) - {*ROW_KEYS, "rewards"})
     for field in by:
         if field not in names:
             has = f"it has {', '.join(names)}" if names else "its problems have no fields"
@@ -220,7 +194,6 @@ def compare(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
         raise UserError(f"--against: no problem of {ours.data} has judged responses on both sides")
     golds = {a.id: [a.rows[0].get("answer"), b.rows[0].get("answer")] for a, b in shared}
     changed = [i for i, both in golds.items() if None not in both and len({*map(str, both)}) == 2]
-    differs = differences(ours.fingerprint, theirs.fingerprint)
     entry: dict[str, Any] = {
         "model": ours.model,
         "data": ours.data,
@@ -231,12 +204,10 @@ def compare(ours: Result, theirs: Result, ks: Sequence[int]) -> dict[str, Any]:
         "only_there": len(theirs.problems) - len(shared),
         "other_golds": changed,
         "unjudged": len(shared) - len(pairs),
-        "differs": [text for text in differs if not text.startswith("verifier.votes ")],
+        "differs": differences(ours.fingerprint, theirs.fingerprint),
     }
-    for name, tallies, value in (
-        ("pass@k", [(a.tally, b.tally) for a, b in pairs], estimators.pass_of_tally),
-        ("cons@k", [(a.votes, b.votes) for a, b in pairs], estimators.cons_at_k),
-    ):
+    tallies = [(a.tally, b.tally) for a, b in pairs]
+    for name, value in (("pass@k", estimators.pass_of_tally), ("cons@k", estimators.cons_at_k)):
         entry[name] = {}
         for k in ks:
             values = [(value(a, k)[0], value(b, k)[0]) for a, b in tallies if min(a.n, b.n) >= k]

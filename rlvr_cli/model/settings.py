@@ -47,8 +47,6 @@ class OptimConfig(Section):
     """Dtype of the trainer's weights and of AdamW's moments; bfloat16 weights are rounded
     stochastically and also computed with in bfloat16. auto means float32, and bfloat16 for the
     frozen weights beside an adapter on a GPU."""
-    moments: Literal["full", "8bit"] = setting("full")
-    """Storage of AdamW's moments: full means the weights' dtype, 8bit needs torchao."""
     offload: Literal["none", "all"] = setting("none", on_resume="free")
     """Offload to the CPU's memory: all means weights, gradients and moments."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
@@ -61,11 +59,6 @@ class OptimConfig(Section):
 
     @model_validator(mode="after")
     def _takes_one_place(self) -> "OptimConfig":
-        if self.moments == "8bit" and self.offload != "none":
-            raise ValueError(
-                "optim.moments 8bit with optim.offload: moments on the CPU need no room on the "
-                "GPU; take one of the two"
-            )
         if self.weights == "bfloat16" and self.precision == "float32":
             raise ValueError(
                 "optim.precision float32 with optim.weights bfloat16: weights in bfloat16 are "

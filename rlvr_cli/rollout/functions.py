@@ -132,6 +132,12 @@ def _module_at(path: Path) -> ModuleType:
     """Run a file as module reward_NAME: a file may be named like one of the standard library."""
     if not path.is_file():
         raise _BadRewardError("no such file")
+    # An import finds what is loaded already, also where it lies beside another reward.
+    others = {m.__file__ for name, m in sys.modules.items() if name.startswith("reward_")}
+    homes = {Path(file or "").parent for file in others} - {path.parent}
+    for helper in path.parent.glob("*.py"):
+        if Path(getattr(sys.modules.get(helper.stem), "__file__", None) or "").parent in homes:
+            raise _BadRewardError(f"{helper.name} is beside another reward as well; rename one")
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(f"reward_{path.stem}", path)
     assert spec is not None

@@ -21,8 +21,8 @@ from rlvr_cli.ranks.group import gather, local_world, world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.rollout.plan import is_shared_out
 
-_FLOAT, _HALF, _BYTE = 4, 2, 1.02
-"""Bytes of a number; of 8 bits with the scale that 256 of them share."""
+_FLOAT, _HALF = 4, 2
+"""Bytes of a number."""
 _KEPT_HIDDEN, _KEPT_HEADS, _KEPT_INNER, _KEPT_RANK = 7, 4, 4, 7
 """Vectors that autograd keeps per token in one layer, by their width (hidden, heads, MLP inner,
 LoRA rank); counted in the layers of Llama and Qwen2."""
@@ -149,15 +149,15 @@ class Memory:
             return _without_zeros(always, sampling, {})
         if optim.offload != "all":
             copies, trained, of_trained = _trained(self.model, config)
-            of_moments = {"full": 2 * of_trained, "8bit": 2 * _BYTE}[optim.moments]
             own, trained_here = size * count // world(), trained // world()
-            reference = 0 if has_adapter and algo.renewal is None else own
+            is_policy = has_adapter and algo.renewal is None and config.parent is None
+            reference = 0 if is_policy else own
             if self.teacher is not None:
                 reference = size * self.teacher.num_parameters() // world()
             always |= {
                 "weights": own,
                 "responses of a step": 0 if on_gpu else responses * rollout.max_tokens * _TOKEN,
-                "AdamW": int(copies * of_moments * trained_here),
+                "AdamW": copies * 2 * of_trained * trained_here,
                 "adapter": copies * _FLOAT * trained_here if has_adapter else 0,
                 "reference policy": reference if algo.has_reference_model else 0,
                 "critic": (copies - 1) * own,

@@ -9,7 +9,6 @@ from typing import Literal
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig, OptimConfig
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.libraries import library
 from rlvr_cli.core.limits import thread_limit
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet, joined
@@ -69,7 +68,7 @@ class Plan:
 
 def plan_for(config: Config, problems: ProblemSet) -> Plan:
     """Resolve the settings that depend on the problems and the machine, before anything is loaded.
-    Raises UserError for an invalid template, or what is not available: an engine, a library."""
+    Raises UserError for an invalid template, or an engine that is not available."""
     template = config.data.prompt or problems.prompt
     if template not in TEMPLATES:  # its text is kept, so that no file is needed again
         template = template_text(template)
@@ -81,12 +80,6 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
             f"optim.offload {asked.offload}: there is no GPU whose memory it would spare; leave it "
             "out"
         )
-    if world() > 1 and asked.moments != "full":
-        raise UserError(
-            "--processes: with several, moments are shared out over them: leave optim.moments out"
-        )
-    if asked.moments == "8bit":
-        library("torchao.optim", "optim.moments 8bit")
     # Weights that an adapter leaves alone may be halves; those that train are float32.
     halves = config.lora.rank is not None and asked.precision != "float32"
     weights = precision_on(device if halves else "cpu", asked.weights)

@@ -123,18 +123,18 @@ class Rewarder:
 
     def paid(self, group: Group, begun: Sequence[Begun]) -> Group:
         """Return a judged group with its rewards, once its functions have ended. A slow function
-        makes its response a `timeout`. Raises UserError for a function that fails."""
+        that counts makes its response a `timeout`. Raises UserError for a function that fails."""
         started = time.perf_counter()
         results = [future.result() for future in begun]
         self.seconds += time.perf_counter() - started
-        rollouts = []
+        rollouts, counted = [], {term.name for term in self.own if term.weight}
         for sample, rollout in enumerate(group.rollouts):
             own, verification = {}, rollout.verification
             for name, values in results:
                 value = values.get(sample)
                 if isinstance(value, float):
                     own[name] = value
-                elif value is not None and verification is not None:
+                elif value is not None and verification is not None and name in counted:
                     verification = replace(verification, verdict=Verdict.TIMEOUT, reason=value)
             length = len(rollout.completion.token_ids) / self._max_tokens
             reward, parts = pay(self.asked, verification, length, own)

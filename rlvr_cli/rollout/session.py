@@ -21,6 +21,7 @@ from rlvr_cli.model.adapter import add_adapter, is_adapter, merged_parameters
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
 from rlvr_cli.model.loading import (
     LoadedModel,
+    cast,
     load_model,
     model_directory,
     model_outline,
@@ -110,7 +111,7 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
             raise UserError("--processes: the machines are too unlike to run the model in one way")
         if training and is_half:
             for loaded in filter(None, (policy, teacher)):
-                loaded.model.bfloat16()
+                cast(loaded.model, torch.bfloat16)
         # The engine has the policy's weights: vLLM always a copy of its own, transformers one where
         # an adapter is merged or weights are put together for it.
         common = (vocabulary, policy.stop_ids, rollout.kv_budget_mb)
@@ -122,7 +123,7 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         else:
             of_own = getattr(torch, rollout.precision) if training else model.dtype
             has_own = lora.rank is not None or is_shared_out(optim) or of_own != model.dtype
-            own = deepcopy(model).to(device, of_own) if training and has_own else model
+            own = cast(deepcopy(model).to(device), of_own) if training and has_own else model
             engine = TransformersEngine(own, *common, forward)
         try:
             if with_vllm:

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.algorithm.reward import NO_SIGNAL
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Prompt
+from rlvr_cli.core.types import NO_SIGNAL, Prompt
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.runs.guards import MORE_SIGNAL

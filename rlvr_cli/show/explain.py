@@ -66,7 +66,8 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     of_tokens, furthest = _furthest([of for of_group in tokens.values() for of in of_group])
     moves = [form.format(metrics[key]) for key, form in _MOVES.items() if metrics.get(key)]
     if metrics.get("no_update"):
-        moves.insert(0, f"No update: {metrics['no_update']}.")
+        what = "The rewards trained nothing" if "lr" in metrics else "No update"
+        moves.insert(0, f"{what}: {metrics['no_update']}.")
     parts = {
         "1 sample": f"The policy answered {plural(len(groups), 'problem')} {len(group.rows)} times "
         f"each, in {plural(metrics.get('gen_batches', 1), 'round')}: "
@@ -78,7 +79,7 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         "4 choose": f"Of {plural(len(groups), 'group')}: {fates} (algorithm.filter "
         f"{algo.filter or 'none'}). {metrics.get('groups_trained', 0)} trained in this step, "
         f"{metrics.get('groups_carried', 0)} wait for the next.",
-        "5 clip": f"The surrogate is {algo.surrogate}. It took the gradient of "
+        "5 clip": f"The surrogate is {algo.surrogate}. Its bound was at work on "
         f"{metrics.get('clip_fraction') or 0:.2%} of the tokens. Its equation is in "
         f"rlvr_cli/algorithm/objective.py.{of_tokens}",
         "6 average": f"The loss is averaged by {algo.aggregation}. In this group the longest "

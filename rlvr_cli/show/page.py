@@ -31,7 +31,8 @@ _GOLDEN = (5**0.5 - 1) / 2
 """The golden ratio less 1: its multiples modulo 1 are spread evenly, however many are taken."""
 _FILES = resources.files("rlvr_cli") / "show" / "page_files"
 _STYLES, _SCRIPTS = ("uPlot.min.css", "page.css"), ("uPlot.iife.min.js", "page.js")
-_FATES = ("trained", "dropped, all right", "dropped, all wrong", "not judged", "cut off")
+_DROPPED = ("dropped, all right", "dropped, all wrong", "dropped, mixed")
+_FATES = ("trained", *_DROPPED, "not judged", "cut off")
 
 
 def write_page(sources: Sequence[Source], path: Path, display: Display) -> None:
@@ -102,11 +103,9 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
             sample = with_tokens if group.number in tokens else plain
             sample.add(len(runs), group, tokens)
             count += len(group.rows)
-            trains_cut_off = group.fate == "trained" and not (
-                source.config and source.config.algorithm.masks_cut_off
-            )
+            masks = source.config is not None and source.config.algorithm.masks_cut_off
             for row in group.rows:
-                is_cut = row["finish_reason"] == "length" and not trains_cut_off
+                is_cut = row["finish_reason"] == "length" and masks and group.fate == "trained"
                 fates[step]["cut off" if is_cut else group.fate] += row["n_tokens"] or 0
         totals = {step: max(1, fates[step].total()) for step in sorted(fates)}
         shares = {name: [fates[step][name] / n for step, n in totals.items()] for name in _FATES}
@@ -180,8 +179,8 @@ def _entry(source: int, group: StoredGroup, tokens: dict[int, list[StoredTokens]
     }
     rows = []
     for row in group.rows:
-        _, advantage = group.paid.get(row["sample"], (0, None))
-        entry = [row["sample"], row["verdict"], row["n_tokens"] or 0, row["reward"]]
+        reward, advantage = group.paid.get(row["sample"], (row["reward"], None))
+        entry = [row["sample"], row["verdict"], row["n_tokens"] or 0, reward]
         entry += [None if advantage is None else round(advantage, 4)]
         entry += [_short(row["response"]), _short(reason(row))]
         rows.append(entry + ([figures[row["sample"]]] if row["sample"] in figures else []))

@@ -45,8 +45,8 @@ def differing(runs: Sequence[Source]) -> Table:
     """Return the settings that are not the same in all runs."""
     configs = [dict(leaves(run.config.model_dump(mode="json"))) for run in runs if run.config]
     keys = dict.fromkeys(key for config in configs for key in config)
-    lines = [[key, *(cell(config.get(key)) for config in configs)] for key in keys]
-    lines = [line for line in lines if len(set(line[1:])) > 1]
+    values = {key: [config.get(key) for config in configs] for key in keys}
+    lines = [[key, *map(cell, own)] for key, own in values.items() if len(set(map(str, own))) > 1]
     header = ["settings that differ", *(f"run {number}" for number in range(1, len(configs) + 1))]
     return [header, *(lines or [["none", *[""] * len(configs)]])]
 
@@ -55,13 +55,16 @@ def pass_at_1(sources: Sequence[Source]) -> Table:
     """Return pass@1 of held-out sets with intervals, each paired with that of the first source on
     the problems that both have, told apart by id and text."""
     lines, first = [], sources[0].held_out()
+    by_data = {name.rpartition(" on ")[2]: problems for name, problems in first.items()}
     for number, source in enumerate(sources, 1):
         before = source.held_out("before") if source.config else {}
         for name, now in source.held_out().items():
-            base = first.get(name, next(iter(first.values())) if len(first) == 1 else ())
+            alone = next(iter(first.values())) if len(first) == 1 else ()
+            base = first.get(name) or by_data.get(name.rpartition(" on ")[2], alone)
             of_first = {(p.id, p.rows[0]["problem"]): p.tally for p in base}
             pairs = [(p.tally, of_first.get((p.id, p.rows[0]["problem"]))) for p in now]
             both = [(a, b) for a, b in pairs if b is not None and a.n and b.n]
+            counted = sum(problem.tally.n > 0 for problem in now)
             difference, p = ("", "") if number == 1 else ("no problem in common", "-")
             if both and number > 1:
                 ours, theirs = (
@@ -71,10 +74,11 @@ def pass_at_1(sources: Sequence[Source]) -> Table:
                 estimate = paired_difference(ours, theirs)
                 low, high = estimate["interval"]
                 difference = f"{estimate['value']:+.3f} [{low:.3f}, {high:.3f}]"
+                difference += f" of {len(both)}" if len(both) < counted else ""
                 p = significance(estimate["p"])
             label = f"{number} {source.path}" + (f": {name}" if name else "")
             measured = [_estimate(before.get(name, ())), _estimate(now)]
-            lines.append([label, str(len(now)), *measured, difference, p])
+            lines.append([label, str(counted), *measured, difference, p])
     are_runs = any(source.config for source in sources)
     header = ["pass@1 [95 %]", "problems", "before training"]
     header += ["measured last" if are_runs else "measured", "less the first", "p"]
@@ -103,9 +107,9 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
             lines = [[value, str(len(part)), _estimate(part)] for value, part in parts]
             display.table([[cell(field) + of_result, "problems", "pass@1 [95 %]"], *lines])
         lines = [[f"wrong ones first{of_result}", "right", "gold", "answers"]]
-        ordered = sorted(problems, key=lambda problem: problem.tally.correct / len(problem.rows))
+        ordered = sorted(problems, key=lambda p: p.tally.correct / max(1, p.tally.n))
         for problem in ordered[:_PROBLEMS]:
-            right = f"{problem.tally.correct} of {len(problem.rows)}"
+            right = f"{problem.tally.correct} of {problem.tally.n}"
             counts = Counter(str(row["extracted"] or row["verdict"]) for row in problem.rows)
             answers = [f"{count} x {text}" for text, count in counts.most_common(_ANSWERS)]
             answers += ["…"] if len(counts) > _ANSWERS else []

@@ -25,8 +25,8 @@ REASONS = {
     "no_answer": "no answer is stated",
     "bad_format": "not in the form {verifier}",
     "truncated": "cut off before an answer",
-    "timeout": "the verifier ran out of time, so it never trains",
-    "unparseable_gold": "the gold answer {answer} cannot be read, so it never trains",
+    "timeout": "the verifier ran out of time",
+    "unparseable_gold": "the gold answer {answer} cannot be read",
 }
 """Why a response has its verdict."""
 
@@ -51,7 +51,9 @@ class StoredGroup:
 
     @cached_property
     def judged(self) -> list[ResponseRow]:
-        """Return the responses with a verdict of their own."""
+        """Return the responses that were paid, in a result those with a verdict of their own."""
+        if self.config is not None:
+            return [row for row in self.rows if row["reward"] is not None]
         return [row for row in self.rows if row["verdict"] not in UNJUDGED]
 
     @cached_property
@@ -73,7 +75,7 @@ class StoredGroup:
                 Completion(range(row["n_tokens"] or 1), (), row["finish_reason"]),
                 row["response"],
                 Verification(verdict, row["extracted"], True, "", row["verifier"]),
-                None if verdict in UNJUDGED else row["reward"] or 0.0,
+                row["reward"],
                 {key: value for key, value in own if isinstance(value, int | float)},
             )
             rollouts.append(rollout)

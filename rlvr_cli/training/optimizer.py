@@ -1,4 +1,4 @@
-"""AdamW as the weights and the memory want it: in float32, in bfloat16, in 8 bits."""
+"""AdamW as the weights and the memory want it: in float32 or in bfloat16."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,7 +6,6 @@ from typing import Any
 import torch
 
 from rlvr_cli.config.sections import OptimConfig
-from rlvr_cli.core.libraries import library
 from rlvr_cli.ranks.group import own_slice
 
 Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
@@ -16,13 +15,10 @@ _LOW = 0xFFFF
 
 
 def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimizer:
-    """Make AdamW for the groups. Raises UserError if a library is missing."""
+    """Make AdamW for the groups."""
     with_peaks: Any = [{"params": list(params), "peak": peak} for params, peak in groups]
     common: Any = optim.model_dump(include={"lr", "betas", "eps", "weight_decay"})
     parameters = [parameter for params, _ in groups for parameter in params]
-    if optim.moments == "8bit":
-        adamw = library("torchao.optim", "optim.moments 8bit").AdamW8bit
-        return adamw(with_peaks, bf16_stochastic_round=True, **common)
     if any(parameter.dtype == torch.bfloat16 for parameter in parameters):
         return BFloat16AdamW(with_peaks, **common)
     is_large = optim.offload == "all" or all(parameter.is_cuda for parameter in parameters)
@@ -32,8 +28,7 @@ def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimiz
 def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
     """Set each group's learning rate to this share of its peak."""
     for group in optimizer.param_groups:
-        rate = group["peak"] * factor
-        group["lr"] = torch.tensor(rate) if isinstance(group["lr"], torch.Tensor) else rate
+        group["lr"] = group["peak"] * factor
 
 
 def rounded_at_random(exact: torch.Tensor, generator: torch.Generator) -> torch.Tensor:

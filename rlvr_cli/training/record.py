@@ -191,7 +191,9 @@ def step_throughput(
         "mfu": None,
     }
     if peak and took:
-        figures["mfu"] = epochs * update_flops(model, lengths) / (took * peak * world())
+        bodies = 2 if batch.algo.critic and batch.algo.critic.kind == "own" else 1
+        work = epochs * update_flops(model, lengths, bodies)
+        figures["mfu"] = work / (took * peak * world())
     return {**figures, **_rates({**row, **figures})}
 
 
@@ -201,8 +203,9 @@ def peak_flops(name: str) -> float | None:
     return PEAK_FLOPS.get(next(meant, ""))
 
 
-def update_flops(model: Any, lengths: Sequence[tuple[int, int]]) -> float:
-    """Compute the operations of a forward and backward pass over responses and their prompts.
+def update_flops(model: Any, lengths: Sequence[tuple[int, int]], bodies: int = 1) -> float:
+    """Compute the operations of a forward and backward pass over responses and their prompts, by so
+    many bodies: a critic of its own is the second.
 
     6 a parameter and token, 4 where it is frozen and has no gradient of its own; the output layer
     for the responses alone, and causal attention; nothing is counted twice for being computed
@@ -220,7 +223,7 @@ def update_flops(model: Any, lengths: Sequence[tuple[int, int]]) -> float:
     body = sum(flops(weight) for weight in model.parameters() if id(weight) not in outside)
     width = 6 * config.num_hidden_layers * heads * head_dim
     return sum(
-        body * (prompt + tokens) + flops(head) * tokens + width * (prompt + tokens) ** 2
+        bodies * (body * (prompt + tokens) + width * (prompt + tokens) ** 2) + flops(head) * tokens
         for prompt, tokens in lengths
     )
 

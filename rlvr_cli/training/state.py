@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.model.adapter import layers
-from rlvr_cli.ranks.group import is_shared, spread
+from rlvr_cli.ranks.group import spread
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,9 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
     tensors = {
         f"optimizer.{number}.{name}": tensor
         for number, moments in state["state"].items()
-        for name, tensor in _plain(moments).items()
+        for name, tensor in moments.items()
     }
-    groups = [group | {"lr": float(group["lr"])} for group in state["param_groups"]]
-    return State({"optimizer": groups}, tensors)
+    return State({"optimizer": state["param_groups"]}, tensors)
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
@@ -74,7 +73,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     for key, tensor in part("optimizer", state.tensors).items():
         index, _, name = key.partition(".")
         found.setdefault(int(index), {})[name] = tensor
-    # A step that moves nothing makes the moments, in whatever form this optimizer keeps them.
+    # A step that moves nothing makes the moments.
     optimizer.state.clear()
     for group in groups:
         group["lr"] = 0 * group["lr"]
@@ -83,23 +82,10 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     optimizer.step()
     optimizer.zero_grad()
     for number, tensors in found.items():
-        moments = _plain(optimizer.state[parameters[number]])
+        moments = optimizer.state[parameters[number]]
         if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
-            raise ValueError(f"optimizer.{number}: moments of another shape or kind")
+            raise ValueError(f"optimizer.{number}: moments of another shape")
         for name, moment in moments.items():
             moment.copy_(spread(tensors[name], moment))
     for group, settings in zip(groups, kept, strict=True):
-        is_tensor, rate = isinstance(group["lr"], torch.Tensor), settings["lr"]
-        own = {"params": group["params"], "lr": torch.tensor(rate) if is_tensor else rate}
-        group.update(settings | own)
-
-
-def _plain(moments: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """Return the moments of a parameter by their names, a quantized one as `NAME:PART` of each
-    tensor that it consists of."""
-    found: dict[str, torch.Tensor] = {}
-    for name, value in moments.items():
-        flatten = None if is_shared(value) else getattr(value, "__tensor_flatten__", None)
-        parts = flatten()[0] if flatten else []
-        found |= {f"{name}:{one}": getattr(value, one) for one in parts} or {name: value}
-    return found
+        group.update(settings | {"params": group["params"]})

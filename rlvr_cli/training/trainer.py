@@ -61,11 +61,12 @@ class Trainer:
         if teacher is not None:
             frozen_teacher = teacher.model.requires_grad_(False)
             self.reference = Policy(frozen_teacher, *of_policy[:2], session.teacher_forward)
-            self.reference.like = self.reference.like.to(session.device)
         elif algo.has_reference_model:
-            is_policy = has_adapter and algo.renewal is None
+            is_policy = has_adapter and algo.renewal is None and config.parent is None
             start = model if is_policy else deepcopy(model).requires_grad_(False)
             self.reference = self.policy if is_policy else Policy(start, *of_policy)
+        if self.reference is not None:
+            self.reference.like = self.reference.like.to(session.device)
         kept: list[torch.Tensor] = []
         """The weights that stay as they are, or that the reference began with."""
         if has_adapter or (self.reference is not None and teacher is None):
@@ -139,9 +140,11 @@ class Trainer:
                 if samples.is_rejected is not None:
                     record.rejected_share = float(samples.is_rejected.double().mean())
                 samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
+                if no_update and samples.advantages is not None:
+                    samples.advantages.zero_()  # a critic's are no signal
                 no_update = no_update if len(samples) else "all rejected"
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
-                    learns_policy = no_update is None or algo.critic is None
+                    learns_policy = no_update is None or algo.pulls
                     record.update = self.updater.update(
                         samples, step, self.config.seed, learns_policy, self.watch
                     )
@@ -251,5 +254,5 @@ class Trainer:
             return "all cut off", True
         if with_signal(batch.kept, algo, self.params.max_tokens):
             return None, False
-        learns = algo.critic is not None or (algo.has_reference_model and not algo.rewards_kl)
+        learns = algo.critic is not None or algo.pulls
         return "no signal", not (learns and len(samples))

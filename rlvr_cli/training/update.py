@@ -156,7 +156,7 @@ class Updater:
                 break
         metrics = {
             **_means(sums),
-            **moved,
+            **(moved if sums["updates"] else {}),
             "lr": optim.lr * factor,
             "epochs": epochs,
             "tokens_trained": tokens,

@@ -71,6 +71,13 @@ def test_what_contradicts_itself_is_refused_by_name(settings, message):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.parametrize("estimator", ["k2", "k3", "k3_k2"])
+def test_only_the_gradient_of_k1_is_that_of_the_divergence(estimator):
+    """E[grad log pi x k3] is 0 to first order near the teacher, and so no policy comes nearer."""
+    with pytest.raises(UserError, match=r"divergence is the penalty .* k1, whose gradient alone"):
+        resolve(set_layer(["algo=opd", "teacher=other", f"algorithm.kl={estimator}"]))
+
+
 def test_every_contradiction_is_tested():
     (parametrized,) = test_what_contradicts_itself_is_refused_by_name.pytestmark
     assert len(parametrized.args[1]) == len(contradictions(Algorithm()))
@@ -122,6 +129,10 @@ def test_the_way_out_of_a_contradiction_is_open(settings):
             "--teacher tiny with --algo dapo, which has no teacher; take --algo",
         ),
         (["algo=ppo", "data.rest=true"], "data.rest with algorithm.advantage gae: groups that are"),
+        (
+            ["algo=grpo", "lora.rank=4", "algorithm.kl.reference={kind: iterative, mix: 0.5}"],
+            "algorithm.kl.reference.mix below 1 with lora.rank or optim.weights bfloat16",
+        ),
         (["data.rest=true", "data.source='-'"], "data.rest with problems from stdin: the history"),
         (["algo=opd", "teacher=tiny", "data.rest=true"], "data.rest with algorithm.advantage"),
     ],

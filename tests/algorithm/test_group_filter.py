@@ -6,7 +6,7 @@ import pytest
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.group_filter import Batch, is_alike, trains, with_signal
-from rlvr_cli.algorithm.kinds import GroupNormalized, Mixed, SoftOverlong
+from rlvr_cli.algorithm.kinds import GroupNormalized, MaskOverlong, Mixed, SoftOverlong
 from rlvr_cli.algorithm.reward import Reward, reward
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
@@ -98,6 +98,17 @@ def test_what_length_costs_is_a_signal_too_where_no_filter_asks_for_verdicts():
         assert len(with_signal(groups, algo, 10)) == count
         assert is_alike(group, algo, 10) == (count == 0)
     assert not with_signal([group], shaped, 20)  # both are shorter than what costs anything
+
+
+def test_what_is_masked_gives_no_signal():
+    cut = replace(make_group(0, WRONG, n_tokens=10).rollouts[0].completion, finish_reason="length")
+    group = make_group(0, RIGHT, WRONG)
+    group = Group(group.prompt, (*group.rollouts, replace(group.rollouts[1], completion=cut)), 0)
+    for name, count in (("grpo", 3), ("sft", 3), ("raft", 1)):
+        algo = ALGORITHMS[name]
+        assert len(with_signal([group], algo, 10)) == count
+        masked = algo.model_copy(update={"overlong": MaskOverlong()})
+        assert len(with_signal([group], masked, 10)) == min(count, 2)
 
 
 def test_without_a_baseline_every_reward_is_a_signal():
@@ -279,6 +290,7 @@ def test_what_ones_own_reward_pays_without_a_verdict_is_not_judged():
     group = make_group(0, RIGHT, RIGHT, LATE, Verdict.UNPARSEABLE_GOLD)
     metrics = rollout_metrics([paid(group, *({"my": 0.5} for _ in range(4)))])
     assert (metrics["pass@1"], metrics["unjudged_share"], metrics["reward"]) == (1.0, 0.5, 0.5)
+    assert metrics["mixed_share"] == 0.0  # nothing is wrong in it
 
 
 def test_without_a_cap_the_search_goes_on():

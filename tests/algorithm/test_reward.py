@@ -60,3 +60,14 @@ def test_the_reward_is_the_weighted_sum_or_none():
     own = {"my": 0.25, "length": 3.0}  # a function of one's own may have the name of a built-in one
     assert pay(asked, right, 0.1, own) == (4.0, {"math": 1.0, "format": 1.0, **own})
     assert pay(asked, right, 0.1, {"my": 0.25})[0] is None
+
+
+def test_a_reward_of_weight_0_is_only_logged():
+    late = Verification(Verdict.TIMEOUT, None, True, "")
+    logged = RewardConfig(functions=("my.py", "math:0"))
+    assert pay(logged, late, 0.1, {"my": 0.7}) == (0.7, {"my": 0.7})
+    right = Verification(Verdict.CORRECT, None, True, "")
+    assert pay(RewardConfig(functions=("math", "slow.py:0")), right, 0.1, {}) == (
+        1.0,
+        {"math": 1.0},
+    )

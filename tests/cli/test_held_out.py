@@ -98,3 +98,11 @@ def test_a_set_that_is_not_there_is_one_line(run):
     done = invoke("train", *FEW, "--set", sets, "--out", run.parent / "none")
     assert done.exit_code == 2
     assert done.stderr.splitlines()[-1].startswith("rlvr: error: nowhere.jsonl")
+
+
+def test_held_out_problems_that_share_an_id_are_refused(run):
+    twice = run.parent / "twice.jsonl"
+    twice.write_text(jsonl(*({"id": 1, "problem": f"{n} + 1", "answer": n + 1} for n in (1, 2))))
+    done = invoke("train", *FEW, "--set", f"eval.source={twice}", "--out", run.parent / "none")
+    assert done.exit_code == 2
+    assert "the id 1 is that of another problem" in done.stderr.splitlines()[-1]

@@ -158,44 +158,6 @@ def test_two_files_that_answer_one_problem_differently_are_refused(tmp_path, mon
     assert invoke("eval", *files, "--out", "out").exit_code == 0  # mended, the same command goes on
 
 
-def test_every_extracted_answer_votes_where_that_is_asked_for(tmp_path):
-    texts = ("\\boxed{7}", "It is 7.", "It is 7.", "So x = 8, it is 8", "\\boxed{8}", "\\boxed{8}")
-    ends = ["stop"] * 3 + ["length"] + ["stop"] * 2
-    rows = [
-        {"id": "a", "answer": "7", "response": text, "finish_reason": end}
-        for text, end in zip(texts, ends, strict=True)
-    ]
-    form, votes = ("--set", "data.answer_format=boxed"), ("--set", "eval.votes=all")
-    actual = {}
-    for name, more in (("valid", ()), ("all", votes)):
-        _, words = score(*form, *more, "--k", "1,6", "--out", str(tmp_path / name), rows=rows)
-        (actual[name],) = json.loads((tmp_path / name / "report.json").read_text())["results"]
-        assert ("as boxed, every extracted answer votes" in words) is (name == "all")
-    assert actual["valid"]["cons@k"]["6"]["value"] == 0.0  # 7 has one vote, 8 has two
-    assert actual["all"]["cons@k"]["6"]["value"] == 0.5  # three each: the third 8 was cut off
-    assert actual["valid"]["pass@k"] == actual["all"]["pass@k"]
-    how = [actual[name]["fingerprint"]["verifier"] for name in actual]
-    assert [item.get("votes") for item in how] == [None, "all"]
-    against = ("--against", str(tmp_path / "valid"), "--out", str(tmp_path / "compared"))
-    _, words = score(*form, *votes, *against, "--k", "6", rows=rows)
-    compared = json.loads((tmp_path / "compared" / "report.json").read_text())["against"]
-    assert compared["results"][0]["cons@k"]["6"]["value"] == 0.0  # their votes are counted so too
-    assert "verifier.votes" not in words
-
-
-def test_votes_are_not_counted_without_responses(tmp_path):
-    judged = tmp_path / "judged.jsonl"
-    judged.write_text(jsonl({"id": "a", "verdict": "correct"}))
-    args = ["eval", "--responses", "-", "--set", "eval.votes=all", "--against", str(judged)]
-    done = CliRunner().invoke(app, args, input=jsonl(RIGHT))
-    assert done.exit_code == 2
-    assert "eval.votes=all needs rows with response and answer" in done.stderr.splitlines()[-1]
-    wrong = CliRunner().invoke(app, ["eval", "--set", "eval.votes=some"])
-    assert "eval.votes" in wrong.stderr.splitlines()[-1]
-    unread = CliRunner().invoke(app, ["train", "--set", "eval.votes=all"])
-    assert "only rlvr eval reads eval.votes" in unread.stderr
-
-
 @pytest.mark.parametrize(("problems", "says"), [(30, True), (3000, False)])
 def test_a_comparison_too_small_for_a_few_points_says_so(tmp_path, problems, says):
     rows = [{"id": n, "answer": 1, "response": str(1 + (n % 3 == 0))} for n in range(problems)]

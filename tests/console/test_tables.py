@@ -82,7 +82,7 @@ def test_the_values_of_a_field():
     part = {"problems": 4, "pass@k": entry()["pass@k"], "cons@k": entry()["cons@k"]}
     header, line = by_field(entry(by={"level": {"3": part}}), "level")
     assert " ".join(header) == "level problems pass@1 [95 %] pass@4 cons@4"
-    assert " ".join(line) == "3 4 0.500 [0.400, 0.600] 0.750 [0.650, 0.850] -"
+    assert " ".join(line) == "3 9 0.500 [0.400, 0.600] 0.750 [0.650, 0.850] of 8 -"
 
 
 def test_differences_with_their_tests():

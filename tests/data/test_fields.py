@@ -387,6 +387,10 @@ BOTH = "so \\boxed{3}\n#### 4"
         ("\\boxed{1}, no: \\boxed{\\frac12}", "long", ("\\frac12", "'s last box")),
         ("x" * 64, "long", ("x" * 64, "")),
         ([3, 27.0, "\\boxed{5}"], "text", ("3, 27, 5", "")),
+        (["so it is\n\\boxed{5}"], "long", ("5", "")),
+        ('["1,2"]', "text", ("1,2", "")),  # Skywork-OR1: JSON in a text
+        ('["\\\\frac{3}{4}"]', "text", ("\\frac{3}{4}", "")),
+        ("[1, 2]", "text", ("[1, 2]", "")),  # an interval, as far as one can see
         (0.5, "text", ("0.5", "")),
     ],
 )
@@ -411,3 +415,16 @@ def test_a_gold_answer_and_where_it_stood(value, rule, found):
 def test_a_field_without_a_gold_answer_says_why(value, rule, reason):
     with pytest.raises(BadRowError, match=reason):
         gold_and_place(value, rule)
+
+
+def test_a_problem_in_two_fields_is_both():
+    row = {"Body": "There are 6 pears.", "Question": "How many halves?", "Answer": "12.0"}
+    problem = FieldReader().problem(row, "x")
+    assert (problem.problem, problem.answer) == ("There are 6 pears.\n\nHow many halves?", "12.0")
+
+
+def test_a_box_in_a_proof_is_no_answer():
+    row = {"problem": "Prove it.", "solution": "Let \\boxed{1} be the first.", "answer": "proof"}
+    with pytest.raises(BadRowError, match="field answer is proof"):
+        FieldReader().problem(row, "x")
+    assert FieldReader().problem(row | {"answer": ""}, "x").answer == "1"

@@ -106,9 +106,10 @@ def test_every_setting_of_the_sampling_is_a_part():
 
 
 def test_the_libraries_and_the_machine():
-    actual = engine_versions("transformers", torch.device("cpu"), 2)["engine"]
+    actual = engine_versions("transformers", "float32", torch.device("cpu"), 2)["engine"]
     assert actual == {
         "name": "transformers",
+        "precision": "float32",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "device": "cpu",

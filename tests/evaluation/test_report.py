@@ -13,7 +13,6 @@ from rlvr_cli.evaluation.report import (
     check_fields,
     chosen_ks,
     compare,
-    count_any_form,
     figures,
     judged_problems,
     report_entry,
@@ -248,17 +247,13 @@ def test_two_results_are_of_the_same_problems_or_not_compared():
 COUNTS = ("better", "worse", "problems")
 
 
-def test_every_answer_votes_where_that_is_asked_also_behind_a_prompt_that_is_a_chat():
-    chat = [{"role": "user", "content": "p"}]
-    rows = [row("1", "wrong", "3", response=message) for message in ("so \\boxed{3}", "\\boxed{4}")]
-    rows = [item | {"prompt": chat, "answer": "4", "finish_reason": "length"} for item in rows]
-    ours = Result("m", "d", {"verifier": {"format": "boxed", "votes": "all"}}, judged(rows))
-    with Verifier() as verifier:
-        counted = count_any_form(ours, verifier)
-    assert counted.problems[0].votes == Tally(1, (1,), 0)
-    assert ours.problems[0].votes == Tally(0, (2,), 0)
-
-
 def test_a_field_is_of_a_set_that_has_fields():
     with pytest.raises(UserError, match=r"no such field in d; its problems have no fields$"):
         check_fields(["x"], "", "d")
+
+
+def test_a_field_of_a_response_is_none_of_its_problem():
+    """Else the problems would be parted by the outcome of their first response."""
+    for field in ("reward", "verdict", "n_tokens", "rewards"):
+        with pytest.raises(UserError, match=rf"--by {field}: no such field in d; it has level$"):
+            check_fields([field], ["level", "reward", "verdict", "n_tokens", "rewards"], "d")

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import random_model
 from transformers import GenerationConfig
 
 import rlvr_cli
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, sha256
-from rlvr_cli.model.loading import load_model, model_directory, model_files, read_config
+from rlvr_cli.model.loading import cast, load_model, model_directory, model_files, read_config
 
 TINY = Path(rlvr_cli.__file__).parent / "tiny"
 
@@ -122,3 +123,13 @@ def test_what_is_wrong_with_a_model_is_one_line(copy, change, message):
     change(copy)
     with pytest.raises(UserError, match=rf"^--model {copy}: cannot be loaded \({message}.*\)$"):
         load_model(str(copy))
+
+
+def test_in_16_bits_the_rotary_frequencies_stay_what_they_are():
+    """They are multiplied by positions: one rounded to 8 bits is radians off after a thousand."""
+    model = random_model()
+    exact = [buffer.clone() for buffer in model.buffers()]
+    assert cast(model, torch.bfloat16) is model
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+    assert exact
+    assert all(map(torch.equal, exact, model.buffers()))

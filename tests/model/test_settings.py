@@ -11,7 +11,6 @@ from rlvr_cli.core.errors import UserError
     [
         (["lora.rank=0"], "lora.rank must be 1 or more, not 0"),
         (["lora.alpha=0"], "lora.alpha must be 1 or more"),
-        (["optim.moments=8bit", "optim.offload=all"], "take one of the two"),
         (["optim.offload=half"], "optim.offload must be 'none' or 'all'"),
         (["optim.weights=float16"], "optim.weights must be"),
     ],

@@ -31,6 +31,8 @@ graded = Graded()
 def asked(tmp_path, monkeypatch):
     """Ask a function of the file for two responses, as a worker would."""
     monkeypatch.setattr(sys, "path", list(sys.path))
+    for name in [n for n in sys.modules if n == "my" or n.startswith("reward_")]:
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.py").write_text(CODE)
 
@@ -96,3 +98,13 @@ def test_one_function_needs_no_name(asked, tmp_path):
     (tmp_path / "json.py").write_text("def other(a, b): return 7\ndef reward(a, b): return 8")
     assert asked("json.py", "a")["rewards"] == [8.0]
     assert "only" not in vars(sys.modules["json"])
+
+
+def test_one_helper_never_stands_for_another_of_its_name(asked, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "beside.py").write_text("VALUE = 1.0")
+        code = "from beside import VALUE\ndef reward(problem, response): return VALUE"
+        (tmp_path / name / f"{name}.py").write_text(code)
+    reply = answering(str(tmp_path), ["one/one.py", "two/two.py"])({})
+    assert reply["error"] == "two/two.py: beside.py is beside another reward as well; rename one"

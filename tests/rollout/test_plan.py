@@ -1,12 +1,9 @@
 """A plan leaves nothing open, and changes nothing that was said."""
 
-import sys
-
 import pytest
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.config.sections import LONGEST_RESPONSE
-from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.rollout import plan
@@ -63,9 +60,3 @@ def test_training_and_evaluation_draw_with_settings_of_their_own():
     assert item.evaluation == SamplingParams(2, 7, 0.6, 0.95)
     assert item.evaluation_within(500).max_tokens == 500
     assert item.evaluation_within(10**6).max_tokens == LONGEST_RESPONSE == 32768
-
-
-def test_a_missing_library_is_said_before_anything_is_loaded(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchao.optim", None)
-    with pytest.raises(UserError, match=r"^optim.moments 8bit: torchao is not installed; pip "):
-        planned("optim.moments=8bit")

@@ -28,11 +28,11 @@ def doctored(monkeypatch, *requirements: str):
 
 
 def test_a_library_out_of_range_stops_and_one_of_an_extra_does_not(monkeypatch):
-    done = doctored(monkeypatch, "torch>=99", 'no-such>=1; extra == "8bit"')
+    done = doctored(monkeypatch, "torch>=99", 'no-such>=1; extra == "track"')
     assert done.exit_code == 2
     version = metadata.version("torch")
     assert f"torch {version} is not >=99: pip install --upgrade rlvr-cli" in done.stderr
-    assert "for 8bit: no-such is not installed; pip install" in done.stdout
+    assert "for track: no-such is not installed; pip install" in done.stdout
     assert doctored(monkeypatch, "torch>=2", 'no-such; extra == "dev"').exit_code == 0
 
 

@@ -91,6 +91,8 @@ def test_a_fork_of_an_adapter_keeps_its_rank(rlvr):
     for args in (("--lora", "2", "--out", "a"), ("--from", "a", "--out", "b")):
         done = rlvr("train", *more, *args)
         assert done.exit_code == 0, done.stderr
+    done = rlvr("train", *more, "--from", "a", "--algo", "grpo", "--out", "d")
+    assert json.loads(done.stdout)["ref_kl"] == 0.0  # the start policy is the reference, not tiny
     done = rlvr("train", *more, "--from", "a", "--lora", "4", "--out", "c")
     assert done.exit_code == 2
     assert "its weights are not those of a model with lora.rank 4" in done.stderr

@@ -31,7 +31,7 @@ def test_each_part_of_a_step_has_its_numbers(tmp_path, capsys):
         "2 wrong: 2 is not the gold answer 7 -1.000 -0.390 12",
         "Of 2 groups: 1 trained, 1 dropped, all wrong (algorithm.filter mixed",
         "1 trained in this step, 0 wait for the next.",
-        "The surrogate is clip (low 0.2, high 0.28). It took the gradient of 1.00% of the tokens.",
+        "The surrogate is clip (low 0.2, high 0.28). Its bound was at work on 1.00% of the tokens.",
         "Kept are 5 tokens of 2 responses: 3 had become likelier when the update last saw them, 0 "
         "less likely, 2 had not moved (none has before the first update).",
         '"<script>alert(1)</scrip 1.0 -4.000 1.300 1.500 0.500 "é" 1.0 -3.000 1.200 1.500 0.500',

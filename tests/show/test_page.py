@@ -31,6 +31,23 @@ def test_the_figures_are_those_of_the_files(tmp_path):
     assert data["note"] == "All 16 responses."
 
 
+def test_what_is_cut_off_trains_unless_it_is_masked_and_is_paid_with_its_penalty(tmp_path):
+    for mask, shares in (("soft", (0.5, 0.5, 0.0)), ("mask", (36 / 92, 0.5, 10 / 92))):
+        path = made_run(tmp_path / mask, f"algorithm.overlong={mask}", "rollout.max_tokens=12")
+        rows = [
+            made_row(name, n, "wrong" if n or name == "b" else "correct", finish_reason=end)
+            for name in ("aa", "b")
+            for n, end in enumerate(("length", "stop", "stop", "stop"))
+        ]
+        write_rows(path / "rollouts" / "step-000001.jsonl", rows)
+        data = page_data([open_source(path)])
+        found = data["runs"][0]["fates"]["shares"]
+        names = ("trained", "dropped, all wrong", "cut off")
+        assert tuple(found[name][0] for name in names) == pytest.approx(shares)
+        reward = 1 - 0.4 / 2.4 if mask == "soft" else 1.0  # of 10 tokens, 9.6 are free
+        assert data["rows"][0][4] == pytest.approx(reward)
+
+
 def test_a_held_out_set_is_a_curve_with_its_interval(tmp_path):
     run = made_run(tmp_path / "run")
     sets = {"held_out_pass@1": 0.25, "held_out_pass@1/b": 0.5, "held_out_pass@1_low/b": 0.4}

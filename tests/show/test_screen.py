@@ -33,6 +33,8 @@ def test_runs_beside_one_another(tmp_path, capsys):
     assert "pass@1 (as sampled)" in shown
     assert differing([a, b])[1:] == [["steps", "2", "3"], ["optim.lr", "1e-06", "0.5"]]
     assert differing([a, a])[1] == ["none", "", ""]
+    long = [open_source(made_run(tmp_path / end, f"model={'m' * 40}{end}")) for end in "cd"]
+    assert [line[0] for line in differing(long)[1:]] == ["model"]  # longer than a cell
 
 
 def test_steps_that_cannot_be_read_are_counted(tmp_path, capfd):
@@ -50,6 +52,14 @@ def test_pass_at_1_with_interval_and_paired_p(tmp_path):
     assert second[-2:] == ["-1.000 [-1.000, -0.610]", "0.031"]  # 2 of 2^6 signs are as far
     write_rows(b.path / "rollouts" / "held-out-after.jsonl", [made_row("other", 0, "correct")])
     assert pass_at_1([a, b])[2][-2:] == ["no problem in common", "-"]
+    late = [made_row("h0", 0, "wrong"), made_row("x", 0, "timeout"), made_row("y", 0, "correct")]
+    write_rows(a.path / "rollouts" / "held-out-after.jsonl", late)
+    line = pass_at_1([b, a])[2]
+    assert line[1] == "2"  # the timeout has no figure
+    rows = [made_row("h0", 0, "correct"), made_row("other", 0, "correct")]
+    write_rows(b.path / "rollouts" / "held-out-after.jsonl", rows)
+    assert pass_at_1([b, a])[2][-2].startswith("-1.000 [")
+    assert pass_at_1([b, a])[2][-2].endswith("] of 1")
 
 
 def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):

@@ -41,6 +41,14 @@ def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal(tmp_pa
     assert StoredGroup(0, 1, right).fate == ""
 
 
+def test_what_a_reward_of_ones_own_paid_trained_whatever_its_verdict(tmp_path):
+    config = open_source(made_run(tmp_path / "run", "algo=grpo")).config
+    rows = tuple(made_row("a", n, "unparseable_gold", reward=float(n)) for n in range(4))
+    group = StoredGroup(3, 1, rows, config)
+    assert (group.fate, len(group.judged)) == ("trained", 4)
+    assert [reward for reward, _ in group.paid.values()] == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize(
     ("settings", "rewards", "expected"),
     [

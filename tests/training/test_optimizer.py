@@ -1,15 +1,12 @@
 """AdamW in its forms: each equals float32's to what its arithmetic allows, and goes on exactly."""
 
 import json
-from types import SimpleNamespace
 
 import pytest
 import torch
 from safetensors.torch import load, save
 
 from rlvr_cli.config.sections import OptimConfig
-from rlvr_cli.core.errors import UserError
-from rlvr_cli.training import optimizer as module
 from rlvr_cli.training.optimizer import (
     BFloat16AdamW,
     new_optimizer,
@@ -52,22 +49,11 @@ FORMS = {
     "full": (torch.float32, {}, 1e-4),
     "bfloat16": (torch.bfloat16, {"weights": "bfloat16"}, 0.02),
     "offloaded": (torch.float32, {"offload": "all"}, 1e-4),
-    "8bit": (torch.float32, {"moments": "8bit"}, 0.05),
 }
-
-
-@pytest.fixture(autouse=True)
-def _no_compiler():
-    """torchao compiles its step, which on a CPU takes longer than the step."""
-    torch.compiler.set_stance("force_eager")
-    yield
-    torch.compiler.set_stance("default")
 
 
 def form(name: str):
     dtype, optim, tolerance = FORMS[name]
-    if name == "8bit":
-        pytest.importorskip("torchao", reason="torchao is not installed (extra 8bit)")
     return dtype, optim, tolerance
 
 
@@ -124,24 +110,6 @@ def test_changes_below_half_a_step_are_not_lost():
     assert square == pytest.approx(1 - 0.999**10, rel=0.01)
 
 
-def test_a_missing_library_is_one_line(monkeypatch):
-    import importlib
-
-    def missing(name):
-        raise ImportError(name)
-
-    monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(UserError, match=r"optim.moments 8bit: torchao is not .* pip install torch"):
-        made(moments="8bit")
-
-
-def test_8_bits_and_the_cpu_exclude_each_other():
-    from rlvr_cli.config import resolve, set_layer
-
-    with pytest.raises(UserError, match="take one of the two"):
-        resolve(set_layer(["optim.moments=8bit", "optim.offload=all"]))
-
-
 def test_weights_of_another_type_than_bfloat16_move_as_torchs_own():
     ours, theirs = parameters(), parameters()
     numbers = {"lr": 0.05, "betas": (0.8, 0.9), "eps": 0.01, "weight_decay": 0.5}
@@ -157,81 +125,6 @@ def test_weights_of_another_type_than_bfloat16_move_as_torchs_own():
         torch.testing.assert_close(first, other)
     assert torch.equal(unused, torch.ones(2))
     assert pair[0].state[ours[0]]["step"] == 3
-
-
-class Quantized:
-    """A tensor of codes with a scale, as torchao's are."""
-
-    def __init__(self, codes: torch.Tensor, scale: torch.Tensor) -> None:
-        self.codes, self.scale, self.shape = codes, scale, codes.shape
-
-    def dim(self) -> int:
-        return self.codes.dim()
-
-    def __tensor_flatten__(self):
-        return ["codes", "scale"], None
-
-
-class EightBits(torch.optim.AdamW):
-    """What torchao's optimizer has: moments that are quantized, and a rate that is a tensor."""
-
-    def __init__(self, groups, bf16_stochastic_round, **common) -> None:
-        super().__init__(groups, **common)
-        self.rounds = bf16_stochastic_round
-        for group in self.param_groups:
-            group["lr"] = torch.tensor(group["lr"])
-
-    def step(self) -> None:
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    assert not parameter.grad.any()
-                    assert not group["lr"]
-                    empty = (Quantized(torch.zeros(parameter.shape), torch.zeros(1)) for _ in "12")
-                    moments = dict(zip(("exp_avg", "exp_avg_sq"), empty, strict=True))
-                    self.state[parameter] = {"step": torch.tensor(1.0), **moments}
-
-
-def test_moments_of_8_bits_are_taken_apart_and_put_together(monkeypatch):
-    asked = []
-
-    def library(*names):
-        asked.append(names)
-        return SimpleNamespace(AdamW8bit=EightBits)
-
-    monkeypatch.setattr(module, "library", library)
-    params, optimizer = made(torch.bfloat16, moments="8bit")
-    assert asked == [("torchao.optim", "optim.moments 8bit")]
-    assert optimizer.rounds
-    set_rates(optimizer, 0.5)
-    assert [group["lr"].item() for group in optimizer.param_groups] == pytest.approx([LR / 2] * 2)
-    codes = torch.arange(5.0)
-    optimizer.state[params[1]] = {
-        "step": torch.tensor(3.0),
-        "exp_avg": Quantized(codes, torch.tensor([2.0])),
-        "exp_avg_sq": Quantized(codes + 1, torch.tensor([3.0])),
-    }
-    state = optimizer_state(optimizer)
-    assert {name: tensor.tolist() for name, tensor in state.tensors.items()} == {
-        "optimizer.1.step": 3.0,
-        "optimizer.1.exp_avg:codes": [0, 1, 2, 3, 4],
-        "optimizer.1.exp_avg:scale": [2.0],
-        "optimizer.1.exp_avg_sq:codes": [1, 2, 3, 4, 5],
-        "optimizer.1.exp_avg_sq:scale": [3.0],
-    }
-    assert [type(group["lr"]) for group in state.values["optimizer"]] == [float, float]
-    others, resumed = made(torch.bfloat16, moments="8bit")
-    load_optimizer(resumed, state)
-    ((parameter, actual),) = resumed.state.items()
-    assert parameter is others[1]
-    assert parameter.grad is None
-    assert actual["step"].item() == 3.0
-    assert (actual["exp_avg"].codes.tolist(), actual["exp_avg"].scale.item()) == (
-        [0, 1, 2, 3, 4],
-        2,
-    )
-    assert actual["exp_avg_sq"].scale.item() == 3.0
-    assert [group["lr"].item() for group in resumed.param_groups] == pytest.approx([LR / 2] * 2)
 
 
 def test_a_state_of_other_weights_is_refused():

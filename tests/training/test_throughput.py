@@ -122,6 +122,11 @@ def test_a_step_by_hand(monkeypatch):
     monkeypatch.setattr(module, "peak_flops", lambda name: 1e6)
     flops = 2 * update_flops(random_model(), LENGTHS)
     assert measured()["mfu"] == pytest.approx(flops / 5e8)
+    # PPO's critic has a body of its own and, but for a vector, no output layer.
+    model, tokens = random_model(), sum(length for _, length in LENGTHS)
+    of_heads = 6 * model.get_output_embeddings().weight.numel() * tokens
+    both = 2 * (2 * update_flops(model, LENGTHS) - of_heads)
+    assert measured("ppo")["mfu"] == pytest.approx(both / 5e8)
 
 
 @pytest.mark.parametrize(("family", "tied"), [("qwen2-tied", True), ("qwen2-untied", False)])

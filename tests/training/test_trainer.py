@@ -94,6 +94,19 @@ def test_without_a_signal_the_reference_in_the_loss_pulls(tmp_path, algo):
     assert not any(torch.equal(a, b) for a, b in zip(before, weights(trainer), strict=True))
 
 
+def test_the_reference_pulls_beside_a_critic_too():
+    pulled = ("algo=grpo", "algorithm.advantage=gae", "optim.weight_decay=0", "steps=1")
+    trainer = make_trainer(lambda text: False, *pulled, "optim.warmup_steps=0")
+    policy = trainer.session.policy.model
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.mul_(1.1)
+    before = weights_digest(policy.parameters())
+    (result,) = trainer.train_steps()
+    assert (result.metrics["no_update"], result.metrics["ref_kl"] > 0) == ("no signal", True)
+    assert weights_digest(policy.parameters()) != before
+
+
 def test_reinforce_learns_of_one_response_a_step(tmp_path):
     """Its advantage is the reward itself, which no baseline takes away."""
     settings = ("algo=reinforce", "rollout.prompts=1", "rollout.samples=1", "steps=3")

@@ -382,6 +382,16 @@ def test_the_target_is_held_against_what_the_epoch_has_done(epochs):
     assert metrics["approx_kl_after"] == pytest.approx(sum(gaps) / len(gaps), abs=1e-10)
 
 
+def test_the_coefficient_stays_where_no_update_was_taken():
+    control, old = KLControl(kind="doubling", target=1e-3), FixedReference(kind="old")
+    kl = KL(kind="k3", coef=0.1, reference=old, control=control)
+    made = Made(Algorithm(surrogate=Unclipped(kind="ratio"), kl=kl, epochs=2), lr=0.02)
+    head = made.policy.model.get_output_embeddings().weight
+    head.register_hook(lambda gradient: gradient * math.nan)
+    assert made.update(make_rows())["updates_skipped"] == 2
+    assert made.updater.kl_coef == 0.1
+
+
 def test_the_penalty_form_follows_the_divergence_after_the_updates():
     """PPO, section 4: beta is doubled where d, taken after the updates, is past 1.5 targets."""
     control, old = KLControl(kind="doubling", target=1e-3), FixedReference(kind="old")

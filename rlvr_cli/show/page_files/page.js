@@ -23,8 +23,9 @@ function plot(parent, title, note, steps, series, limits) {
   const box = make("div", null, "chart", make("h3", title), make("p", note));
   parent.append(box);
   const axis = { stroke: () => tint("--fg"), grid: { stroke: () => tint("--line"), width: 1 }, ticks: { show: false } };
+  const inside = limits && series.every((one) => one.values.every((value) => !(value < limits[0] || value > limits[1])));
   const made = new uPlot({
-    width: Math.max(200, box.clientWidth), height: 190, scales: { x: { time: false }, y: limits ? { range: limits } : {} },
+    width: Math.max(200, box.clientWidth), height: 190, scales: { x: { time: false }, y: inside ? { range: limits } : {} },
     axes: [{ ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] }, { ...axis, size: 56 }],
     series: [{ label: "step" }, ...series.map((one) => ({ value: (_, value) => number(value), spanGaps: true, ...one.style, label: one.label }))],
   }, [steps, ...series.map((one) => one.values)], box);
@@ -140,7 +141,7 @@ function open(at) {
   const color = $("color").value;
   const row = DATA.rows[at], [run, step, place, , fate] = group(row), [id, asked, gold] = problem(row);
   const all = DATA.rows.map((one, place_) => [one, place_]).filter(([one]) => one[0] === row[0]);
-  const explained = "Underlined: the clip took its gradient. Point at a token, or touch it, for its figures.";
+  const explained = "Underlined: the bound of the ratio was at work. Point at a token, or touch it, for its figures.";
   $("legend").textContent = color ? (all.some(([one]) => one[8]) ? `${color}: ${SHADES[color][1]}. ${explained}` : 'No single tokens are kept of this group; the order "single tokens first" has some.') : "";
   $("detail").replaceChildren(
     make("h3", `${DATA.runs[run].name}${step ? `, step ${step}, group ${place}` : ""}: ${id}, gold ${gold}${fate ? `, ${fate}` : ""}`),
