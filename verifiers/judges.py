@@ -5,9 +5,9 @@ Another library is imported in a worker process only, which can be killed when i
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 
-from verifiers.equality.compare import compare
 from verifiers.types import Judgement
 
 Decide = Callable[[str, str], Judgement]
@@ -59,7 +59,7 @@ class Judge:
 
 
 JUDGES = {
-    OURS: Judge(lambda: compare),
+    OURS: Judge(lambda: import_module("verifiers.equality.compare").compare),
     # 10 s, five times our own limit, because sympy is slower (benchmarks/verifier_speed.py)
     "math-verify": Judge(_math_verify, 10.0, ("math-verify", "latex2sympy2_extended", "sympy")),
 }
