@@ -23,6 +23,7 @@ LONGEST_LINE = 1 << 28  # bytes; a longer line is skipped, so that it never fill
 MOST_ERRORS = 5  # lines that could not be used and are reported one by one
 LONGEST_ERROR = 300  # characters
 MOST_WORKERS = 256
+RECORDED = ("verdict", "extracted", "format_ok", "reason")
 
 
 def text(row: dict, field: str) -> str:
@@ -105,14 +106,8 @@ def run() -> int:
         while batch := list(islice(rows, BATCH)):
             attempts = [Attempt(row["response"], row["answer"]) for row in batch]
             for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
-                record = {
-                    "id": row.get("id"),
-                    "verdict": verification.verdict,
-                    "extracted": verification.extracted,
-                    "format_ok": verification.format_ok,
-                    "reason": verification.reason,
-                }
-                print(json.dumps(record))
+                record = {field: getattr(verification, field) for field in RECORDED}
+                print(json.dumps({"id": row.get("id")} | record))
     if sys.stdout is not None:
         sys.stdout.flush()
     if unusable > MOST_ERRORS:

@@ -5,6 +5,7 @@ Another library is imported in a worker process only, which can be killed when i
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 
 from verifiers.types import Judgement
@@ -14,13 +15,6 @@ Decide = Callable[[str, str], Judgement]
 
 OURS = "rlvr"
 BAD_GOLD, NO_ANSWER = "gold does not parse", "no answer found"
-
-
-def _rules() -> Decide:
-    """Return the comparison of an extracted answer by the rules of this package."""
-    from verifiers.equality.compare import compare
-
-    return compare
 
 
 def _math_verify() -> Decide:
@@ -65,7 +59,7 @@ class Judge:
 
 
 JUDGES = {
-    OURS: Judge(_rules),
+    OURS: Judge(lambda: import_module("verifiers.equality.compare").compare),
     # 10 s, five times our own limit, because sympy is slower (benchmarks/verifier_speed.py)
     "math-verify": Judge(_math_verify, 10.0, ("math-verify", "latex2sympy2_extended", "sympy")),
 }

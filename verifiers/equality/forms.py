@@ -4,7 +4,7 @@ import math
 
 from verifiers.equality.labels import with_sign
 from verifiers.equality.quantities import joined_units
-from verifiers.equality.realsets import NotASetError, read_set
+from verifiers.equality.realsets import NotASetError, read_builder
 from verifiers.grammar.tree import Node, num, sym
 from verifiers.grammar.vocabulary import EMPTY_WORDS, REAL_WORDS
 
@@ -60,11 +60,8 @@ def _is_domain(node: Node) -> bool:
 
 def _whole_numbers(node: Node) -> Node:
     """Write out {x ∈ Z | -1 ≤ x < 3} with all its members."""
-    over, condition = node.args
-    if over.kind != "rel" or over.value != ("in",) or over.args[1] != Node("setname", (), "Z"):
-        return node
     try:
-        cuts = read_set(condition).cuts
+        cuts = read_builder(node, "Z").cuts
     except NotASetError:
         return node
     if not all(abs(value) < HIGHEST_MEMBER for value, _ in cuts):

@@ -98,10 +98,7 @@ def _equation_keys(node: Node) -> set[Key]:
 def _collection_keys(node: Node) -> set[Key]:
     """Return keys of a list, a tuple or a set of reals by its largest and its smallest number."""
     try:
-        cuts = read_set(node).cuts
-        if not cuts and node.kind == "tuple":
-            raise NotASetError("(60, 3) is a point, as no interval goes downwards")
-        numbers = [value for value, _ in cuts]
+        numbers = [value for value, _ in read_set(node).cuts]
     except (NotASetError, *NO_VALUE):
         members = collect(node)
         parts = [member.value for member in members] if members else list(node.args)

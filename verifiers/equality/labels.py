@@ -65,7 +65,7 @@ def unname(node: Node) -> Named:
     if node.kind == "ratio" and len(node.args) == 2 and node.args[0].kind == "text":
         return Named(*node.args)  # Range: [0, 1]
     if node.kind == "rel" and "~" in node.value:
-        node = _without_approximations(node)
+        node = without_approximations(node)
     if node.kind != "rel":
         return Named(None, node)
     if node.value == ("in",) and is_name(node.args[0]):
@@ -123,7 +123,7 @@ def _agree(part: Node, last: Node) -> bool:
     return same_quantity(part, last)[0] if last.has("unit", "pct") else same_value(part, last)
 
 
-def _without_approximations(node: Node) -> Node:
+def without_approximations(node: Node) -> Node:
     """Read 1/3 ≈ 0.33 as 1/3; only a name may stand before ≈ alone."""
     before = node.value.index("~") + 1  # sides that stand before the sign
     if before > 1:

@@ -7,12 +7,9 @@ from verifiers.values.canonical import canonical
 
 def distinct_labels(members: list[Named]) -> bool:
     """Return whether each member has a name of its own (x_1 and x_2 are two values of one name)."""
-    names = [_base_name(member.label) for member in members if member.label is not None]
-    return len(members) > 1 and len(names) == len(members) == len(set(names))
-
-
-def _base_name(label: Node) -> str:
-    return label.value.partition("_")[0] if label.kind == "sym" else repr(label)
+    labels = [member.label for member in members if member.label is not None]
+    names = {x.value.partition("_")[0] if x.kind == "sym" else repr(x) for x in labels}
+    return len(members) > 1 and len(labels) == len(members) == len(names)
 
 
 def are_components(members: list[Named]) -> bool:

@@ -41,9 +41,8 @@ def as_matrix(node: Node) -> Node | None:
 def _of_rows(node: Node) -> Node | None:
     """Return [[1, 2], [3, 4]] as a matrix."""
     rows = node.args
-    if node.value != "[]" or any(row.kind != "tuple" or row.value != "[]" for row in rows):
-        return None
-    if len({len(row.args) for row in rows}) != 1:
+    shapes = {(row.kind, row.value, len(row.args)) for row in rows}
+    if node.value != "[]" or len(shapes) != 1 or rows[0].kind != "tuple" or rows[0].value != "[]":
         return None
     cells = tuple(cell for row in rows for cell in row.args)
     return Node("matrix", cells, (len(rows), len(rows[0].args)))

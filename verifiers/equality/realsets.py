@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from verifiers.grammar.tree import Node, minus, neg, num
+from verifiers.equality.labels import is_name
+from verifiers.grammar.tree import Node, minus, neg, num, sym
 from verifiers.grammar.vocabulary import FLIPPED
 from verifiers.values.exact import NO_VALUE
 from verifiers.values.numeric import Evaluator, Number, context
@@ -132,11 +133,18 @@ def _intersection(*sets: RealSet) -> RealSet:
     return RealSet(_complement(outside.cuts), outside.variable)
 
 
+def _difference(whole: RealSet, without: RealSet) -> RealSet:
+    return _intersection(whole, RealSet(_complement(without.cuts)))
+
+
 def _read_interval(node: Node) -> RealSet:
     if len(node.args) != 2 or node.value == "<>":
         raise NotASetError("not an interval")
     low, high = (_endpoint(arg) for arg in node.args)
-    return RealSet(_interval(low, node.value[0] == "[", high, node.value[1] == "]"))
+    cuts = _interval(low, node.value[0] == "[", high, node.value[1] == "]")
+    if not cuts:
+        raise NotASetError("(60, 3) is a point, as no interval goes downwards")
+    return RealSet(cuts)
 
 
 def _read_name(node: Node) -> RealSet:
@@ -148,15 +156,13 @@ def _read_name(node: Node) -> RealSet:
     return RealSet(_solutions(operator, _endpoint(num(0))))
 
 
-def _read_members(node: Node) -> RealSet:
-    return _union(*(RealSet(_solutions("=", _endpoint(arg))) for arg in node.args))
-
-
-def _read_builder(node: Node) -> RealSet:
-    over, condition = node.args
-    if over.kind == "rel" and over.args[-1] != Node("setname", (), "R"):
-        raise NotASetError("not over the reals")
-    return RealSet(read_set(condition).cuts)
+def read_builder(node: Node, whole: str = "R") -> RealSet:
+    """Return the set of a builder over the reals, or another `whole`. Raises NotASetError."""
+    over, condition = node.args[0], read_set(node.args[1])
+    name, domain = over.args if over.value == ("in",) else (over, Node("setname", (), "R"))
+    if name != sym(condition.variable or "") or domain != Node("setname", (), whole):
+        raise NotASetError("not a condition on one of the numbers")
+    return RealSet(condition.cuts)
 
 
 def _read_list(node: Node) -> RealSet:
@@ -169,14 +175,11 @@ def _read_list(node: Node) -> RealSet:
     return _union(*sets)
 
 
-def _read_difference(node: Node) -> RealSet:
-    whole, without = (read_set(arg) for arg in node.args)
-    return _intersection(whole, RealSet(_complement(without.cuts)))
-
-
 def _read_relation(node: Node) -> RealSet:
     if node.value == ("in",):
         name = node.args[0]
+        if not is_name(name):
+            raise NotASetError("not about a name")
         variable = name.value if name.kind == "sym" else None
         return RealSet(read_set(node.args[1]).cuts, variable)
     sides = zip(node.args, node.value, node.args[1:], strict=False)
@@ -234,7 +237,9 @@ def _absolute(inside: Node, operator: str, bound: Node) -> RealSet:
 
 READERS = {
     "rel": _read_relation, "tuple": _read_interval, "list": _read_list, "setname": _read_name,
-    "set": _read_members, "builder": _read_builder, "diff": _read_difference,
+    "builder": read_builder,
+    "set": lambda node: _union(*(RealSet(_solutions("=", _endpoint(arg))) for arg in node.args)),
+    "diff": lambda node: _difference(*map(read_set, node.args)),
     "union": lambda node: _union(*map(read_set, node.args)),
     "inter": lambda node: _intersection(*map(read_set, node.args)),
     "empty": lambda node: RealSet(()),

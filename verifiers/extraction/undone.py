@@ -1,69 +1,91 @@
 """Recognize a computation that is left undone where a number is asked for."""
 
-import re
+from collections import Counter
+from dataclasses import replace
 
+from verifiers.equality.labels import unname, without_approximations
+from verifiers.equality.quantities import read_quantity, without_letter_unit
 from verifiers.grammar.literals import is_plain_number
 from verifiers.grammar.normalize import label_and_text, normalize
 from verifiers.grammar.parse import tree_of
-from verifiers.grammar.tree import Node
+from verifiers.grammar.tree import Node, num
+from verifiers.grammar.units import LETTER_UNITS
+from verifiers.values.same_value import rational
 
+MARKS = {"neg", "pct", "deg", "unit", "set"}
 # Kinds of nodes that compute nothing; a letter beside a number is its unit (5 m).
-NOT_COMPUTED = {"num", "neg", "pct", "deg", "unit", "set", "sym"}
-# A computation has one of these signs; without, a product is one number: 3 million.
-OPERATION = re.compile(
-    r"[^\s(\[{,;=$]\s*(?:[-+−*/×·÷]|\(\s*[-\d.\\(]|\\(?:times|cdot|div))|\\[dtc]?frac|\bof\b"
-)
+NOT_COMPUTED = MARKS | {"num", "sym", "mod", "pm", "compound"}
+COMPUTED = {"add": "add", "div": "div", "ratio": "div"}
 
 
 def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
-    """Return whether the answer is a sum or a product of plain numbers where the gold is a number;
-    with `strict` also a quotient, 48/2, where the gold is whole.
+    """Return whether the answer, or a member of it, is a sum or a product of plain numbers where
+    the gold is a number; with `strict` also a quotient that is a whole number, 48/2.
 
     Any other fraction is a value (1/2), and so are powers (10^6) and roots.
     """
-    if is_plain_number(answer) or not OPERATION.search(answer):
+    tree, gold_tree = (None if is_plain_number(answer) else _tree(text) for text in (answer, gold))
+    number = _bare(unname(gold_tree).value) if gold_tree else None
+    if tree is None or number is None or number.kind != "num":
         return False
-    number = _number(gold)
-    if number is None:
-        return False
-    labelled = label_and_text(answer)  # (B) 48/2
-    tree = tree_of(normalize(labelled[1] if labelled else answer))
-    if tree is None or (tree.kind == "rel" and any(side.kind == "num" for side in tree.args)):
-        return False  # 48/2 = 24 states the number
-    operations = _operations(tree.args[-1] if tree.kind == "rel" else tree)  # x = 48/2
-    undone = {"add", "mul", "div"} if strict and number.value.denominator == 1 else {"add", "mul"}
-    return "other" not in operations and not operations.isdisjoint(undone)
+    values = _values(tree)
+    is_stated = any(_bare(value).kind == "num" for value in values)  # by 28 + 35 = 63
+    if tree.kind == "rel":  # and by 28 + 35 ≈ 63
+        is_stated = is_stated or any(_bare(side).value == number.value for side in tree.args)
+    return not is_stated and any(_is_computation(value, strict=strict) for value in values)
 
 
-def _number(gold: str) -> Node | None:
-    """Return the number of a gold answer without its sign and unit; None if it is no number."""
-    tree = tree_of(normalize(gold))
-    while tree is not None and tree.kind in NOT_COMPUTED and len(tree.args) == 1:
-        tree = tree.args[0]
-    return tree if tree and tree.kind == "num" else None
+def _tree(text: str) -> Node | None:
+    """Return an answer as a tree, without the letter of a choice: (B) 48/2."""
+    labelled = label_and_text(text)
+    return tree_of(normalize(labelled[1] if labelled else text))
+
+
+def _bare(node: Node) -> Node:
+    """Take off signs, units and scale words."""
+    while (node.kind in MARKS and len(node.args) == 1) or node.value == "scale":
+        node = node.args[0]
+    return node
+
+
+def _values(node: Node) -> list[Node]:
+    """Return the members of a list; of an equation a number, else the last side that has one."""
+    if node.kind == "rel" and "~" in node.value:
+        node = without_approximations(node)
+    parts = list(node.args)
+    is_labelled = node.kind == "ratio" and parts[0].kind == "text"  # Total: 28 + 35
+    if node.kind == "rel":
+        numbers = [side for side in parts if side.has("num")]
+        parts = sorted(numbers, key=lambda side: _bare(side).kind == "num")[-1:]
+    elif node.kind not in ("list", "set") and not is_labelled:
+        return [node]
+    return [value for part in parts for value in _values(part)]
+
+
+def _is_computation(node: Node, *, strict: bool) -> bool:
+    """Return whether a value is a sum, a product or, with `strict`, a quotient that is whole."""
+    operations = _operations(node)
+    if operations != {"div"} or not strict:
+        return "other" not in operations and not operations.isdisjoint({"add", "mul"})
+    value = read_quantity(replace(node, kind="div") if node.kind == "ratio" else node).value
+    quotient = rational(without_letter_unit(value) or value)
+    return quotient is not None and quotient.denominator == 1
 
 
 def _operations(tree: Node) -> set[str]:
     """Return the operations of a tree: "add", "mul", "div", and "other" for all others."""
     operations: set[str] = set()
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        if _is_inverse(node):  # the grammar writes 48/2 as 48 times 2 to the power -1
-            operations.add("div")
-            waiting.append(node.args[0])
-            continue
-        waiting += node.args
-        if node.kind == "mul":
-            factors = [arg for arg in node.args if arg.kind != "sym" and not _is_inverse(arg)]
-            if len(factors) > 1:
-                operations.add("mul")
-        elif node.kind in ("add", "div"):
-            operations.add(node.kind)
-        elif node.kind not in NOT_COMPUTED:
-            operations.add("other")
-    return operations
-
-
-def _is_inverse(node: Node) -> bool:
-    return node.kind == "pow" and node.args[1].kind == "num" and node.args[1].value == -1
+    symbols = (node.value for node in tree.walk() if node.kind == "sym")
+    letters = Counter(symbol for symbol in symbols if symbol not in LETTER_UNITS)
+    for node in tree.walk():
+        if node.kind == "mul":  # 12 o 13 computes nothing: no other o cancels the letter
+            factors = [arg for arg in node.args if arg.has("num") and arg.kind != "pow"]
+            is_free = any(letters[arg.value] == 1 for arg in node.args)
+            kind = "mul" if len(factors) > 1 and node.value != "scale" and not is_free else ""
+        elif node.kind == "pow" and node.args[1] == num(-1):  # 48/2 is read as 48 times 2^-1
+            kind = "" if node.args[0].kind == "sym" else "div"
+        else:
+            computes = node.kind not in NOT_COMPUTED and node.value != "abs"
+            kind = COMPUTED.get(node.kind, "other" if computes else "")
+        operations.add(kind)
+    return operations - {""}

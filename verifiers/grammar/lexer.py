@@ -31,7 +31,8 @@ SPACES = re.compile(r"\s+")
 ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
 SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))")
 USUAL_NAMES = {"|": "Vert", "bar": "overline", "cr": "\\", "newline": "\\"}
-USUAL_NAMES |= {"mod": "pmod", "bmod": "pmod"} | dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac")
+USUAL_NAMES |= {"mod": "pmod", "bmod": "pmod", "dbinom": "binom", "tbinom": "binom"}
+USUAL_NAMES |= dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac")
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 

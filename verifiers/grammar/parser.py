@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from verifiers.grammar.lexer import Token
+from verifiers.grammar.literals import read_literal
 from verifiers.grammar.tree import Node, ParseError, TooLargeError, call, neg, num, product_of
 from verifiers.grammar.units import currency_of, is_unit
 from verifiers.grammar.vocabulary import CONNECTIVES, NOT_FACTORS, NOT_UNITS, REAL_WORDS, RELATIONS
@@ -56,8 +57,10 @@ class Parser:
 
     def take_first(self) -> str:
         """Return the first character of the next token, of which the rest stays."""
-        token = self.peek()
-        self.tokens[self.position] = Token(token.kind, token.text[1:])
+        token = self.take()
+        if len(token.text) > 1:
+            self.position -= 1
+            self.tokens[self.position] = Token(token.kind, token.text[1:])
         return token.text[0]
 
     def at(self, kind: str, *texts: str) -> bool:
@@ -76,10 +79,10 @@ class Parser:
         if not self.accept(kind, text):
             raise ParseError(f"{text!r} expected")
 
-    def at_unit(self) -> bool:
-        """Return whether the next token is read as a unit."""
-        token = self.peek()
-        return token.kind == "word" and is_unit(token, self.peek(1))
+    def at_unit(self, ahead: int = 0) -> bool:
+        """Return whether the next token, or one `ahead` of it, is read as a unit."""
+        token = self.peek(ahead)
+        return token.kind == "word" and is_unit(token, self.peek(ahead + 1))
 
     def answer(self) -> Node:
         """Read a list with commas, "a or b", or a single item."""
@@ -201,13 +204,13 @@ class Parser:
         return terms[0] if len(terms) == 1 else Node("add", tuple(terms))
 
     def _signs(self) -> str:
-        """Take the signs before a term: "", "+", "-", "pm" or "mp"; two minus signs cancel."""
+        """Take the signs before a term: "", "+", "-", "pm" or "mp"; a minus turns it around."""
         sign = ""
         while True:
             if self.accept("sign", "+"):
                 sign = sign or "+"
             elif self.accept("sign", "-"):
-                sign = "+" if sign == "-" else "-"
+                sign = {"-": "+", "pm": "mp", "mp": "pm"}.get(sign, "-")
             elif self.at("command", "pm", "mp"):
                 sign = self.take().text
             else:
@@ -223,6 +226,11 @@ class Parser:
                 self._divide(factors)
             elif self.at_unit():
                 return self.read_unit(self, product_of(factors))
+            elif self.at("sign", "(") and self.at_unit(1) and self.peek(3) is END:  # 9 (apples)
+                self.take()
+                node = self.read_unit(self, product_of(factors))
+                self.expect("sign", ")")
+                return node
             elif self._starts_factor():
                 applied = len(factors) == 1 and factors[0].kind == "sym" and self.at("sign", "(")
                 tight = applied and not self.peek().spaced
@@ -312,7 +320,7 @@ class Parser:
         is_negative = False
         while self.at("sign", "-", "+"):
             is_negative ^= self.take().text == "-"
-        node = self.atom()
+        node = read_literal(self.take().text) if self.at("number") else self.atom()
         if self.accept("sign", "^"):
             node = self._raised(node)
         return neg(node) if is_negative else node
@@ -335,7 +343,7 @@ class Parser:
         if self.accept("sign", "{"):
             return self.closed("}")
         token = self.peek()
-        if token.kind == "number" and len(token.text) > 1 and token.text.isdigit():
+        if token.kind == "number" and token.text.isdigit():
             return num(int(self.take_first()))
         if token.kind == "word" and len(token.text) > 1 and not token.text_mode:
             letter = Token("letter", self.take_first())

@@ -22,7 +22,7 @@ class Node:
     num       Fraction; `digits`: how many significant ones a decimal literal has
     sym, const, text, setname              the name (constants: e, i, pi, inf; sets: R, Z, R^+)
     add, mul, neg, div, pow, fact, pct, deg    the operands; `div` was written as a fraction
-    mul       "applied": a name right before a bracket, which may be a product
+    mul       "applied": a name right before a bracket, which may be a product; "scale": 3 million
     call      the function                 its arguments: it can be evaluated
     opaque    the name                     never evaluated: P(A), det A, dy/dx
     big       sum, int, lim, ...           limits and what follows, kept as it stands

@@ -42,8 +42,6 @@ INF = float("inf")
         (r"\{x | x > 1\}", [(1, False, INF, False)]),
         ("x < 1 or x > 2", [(-INF, False, 1, False), (2, False, INF, False)]),
         ("x > 1 and x < 2", [(1, False, 2, False)]),
-        ("(2, 1)", []),
-        ("(1, 1)", []),
         ("[1, 1]", [(1, True, 1, True)]),
     ],
 )
@@ -53,7 +51,8 @@ def test_intervals(text: str, expected: list) -> None:
 
 @pytest.mark.parametrize(
     "text", ["(1, 2, 3)", "x < y", "x^3 < 1", "5", r"\langle 1, 2 \rangle", "(1, a)", "(1, 1/0)",
-             "x > 1 and y < 2", r"\{x \in \mathbb{Z} | x > 1\}"]
+             "x > 1 and y < 2", r"\{x \in \mathbb{Z} | x > 1\}", "(2, 1)", "(1, 1)",
+             r"x^2 \in (0, 1)", r"2 \in (0, 1)", r"\{x^2 | 0 < x < 1\}", r"\{y | 0 < x < 1\}"]
 )  # fmt: skip
 def test_what_is_no_set(text: str) -> None:
     with pytest.raises(NotASetError):

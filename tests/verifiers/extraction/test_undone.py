@@ -8,7 +8,13 @@ from verifiers.extraction.undone import is_left_undone
 
 @pytest.mark.parametrize(
     "answer",
-    ["28 + 35", "$28+35$", r"9 \times 7", "(3)(21)", "x = 9*7", "(B) 9*7", "28 + 35 dollars"],
+    [
+        *["28 + 35", "$28+35$", r"9 \times 7", "(3)(21)", "x = 9*7", "(B) 9*7", "28 + 35 dollars"],
+        *["28 + 35 = x", "28 + 35, 28 + 35", "Total: 28 + 35", "$28$ + $35$", r"\{28 + 35\}"],
+        *[r"28 + 35 \pmod{100}", r"28 + 35, k \in \mathbb{Z}", r"28 + 35 \pm 0", "28 + 35 : 1"],
+        *["65 – 2", "9 ⋅ 7", r"9 \, \times \, 7", r"9 \ast 7", "twice 31.5", "(9)7"],
+        *["28 + 35 = 28 + 35", r"28 + 35 \approx 60", "|28 + 35|", "28 + 35 + x - x"],
+    ],
 )
 def test_a_sum_or_product_is_left_undone_in_any_format(answer):
     assert is_left_undone(answer, "63")
@@ -17,7 +23,18 @@ def test_a_sum_or_product_is_left_undone_in_any_format(answer):
 
 
 @pytest.mark.parametrize(
-    "answer", ["126/2", r"\frac{126}{2}", "126 ÷ 2", r"\frac{100+26}{2}", "126/2 apples", "126/2 m"]
+    "answer",
+    [
+        "126/2",
+        r"\frac{126}{2}",
+        "126 ÷ 2",
+        r"\frac{100+26}{2}",
+        "126/2 apples",
+        "126/2 m",
+        r"{126 \over 2}",
+        "126 over 2",
+        "126 : 2",
+    ],
 )
 def test_a_quotient_is_left_undone_in_strict_formats_where_a_whole_number_is_asked_for(answer):
     assert is_left_undone(answer, "63", strict=True)
@@ -32,8 +49,22 @@ def test_a_quotient_is_left_undone_in_strict_formats_where_a_whole_number_is_ask
         *[("63", "63"), ("-63", "-63"), ("28 + 35 = 63", "63"), ("2^6 - 1", "63")],
         *[("1/2", "0.5"), ("1/2", r"\frac{1}{2}"), ("3 million", "3000000"), ("5 m", "5")],
         *[(r"3 \times 10^8", "300000000"), (r"1 + \sqrt{2}", r"\sqrt{2} + 1"), ("2 + 3", "2 + 3")],
+        *[("three dozen", "36"), (r"28 + 35 \approx 63", "63"), ("two and a half", "2.5")],
+        *[("10 m/s", "36 km/h"), ("24 m/s", "24"), (r"\$3 million", "3000000"), ("1:2", "0.5")],
+        *[(r"\frac15", r"20\%"), (r"\frac12\text{ hour}", "30 minutes"), ("|-63|", "63")],
+        *[("E[X] = (1/6)(1+2+3+4+5+6) = 21/6 = 7/2", "3.5"), ("m + n = 3 + 4 = 7 m", "7")],
     ],
 )
 def test_a_value_in_a_form_of_its_own_is_an_answer(answer, gold):
     assert not is_left_undone(answer, gold, strict=True)
     assert verify(rf"\boxed{{{answer}}}", gold, format="boxed").verdict is Verdict.CORRECT
+
+
+@pytest.mark.parametrize("answer", ["28 + 35 = 60", "42 = 6*7", "12 o 13", "2y = 60 + 3, y = 3"])
+def test_another_number_or_a_product_with_a_letter_is_a_wrong_answer(answer):
+    assert verify(rf"\boxed{{{answer}}}", "63", format="boxed").verdict is Verdict.WRONG
+
+
+@pytest.mark.parametrize("gold", ["x = 63", "(B) 63", r"63\%", "63 thousand"])
+def test_a_gold_with_a_name_or_a_mark_asks_for_a_number_too(gold):
+    assert is_left_undone("28 + 35", gold)

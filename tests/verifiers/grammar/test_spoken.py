@@ -45,6 +45,6 @@ def test_what_is_no_number_in_words(text: str) -> None:
 
 
 def test_mixed_numbers_in_words() -> None:
-    assert spoken("one and three quarters") == r"1+\frac{3}{4}"
-    assert spoken("2 and a half") == r"2+\frac{1}{2}"
+    assert spoken("one and three quarters") == r"1\frac{3}{4}"
+    assert spoken("2 and a half") == r"2\frac{1}{2}"
     assert spoken("minus infinity") == r"-\infty"

@@ -34,7 +34,8 @@ def read_function(parser: Parser, token: Token) -> Node:
     """Read a function and its argument, with a power or a base between the two."""
     if token.text == "sqrt":
         index = parser.closed("]") if parser.accept("sign", "[") else num(2)
-        return call("root", parser.atom() if parser.at("number") else parser.argument(), index)
+        whole = read_literal(parser.take().text) if parser.at("number") else None
+        return call("root", whole or parser.argument(), index)
     function = vocabulary.FUNCTIONS[token.text]
     base: Node | None = None
     exponent: Node | None = None
@@ -113,23 +114,11 @@ def _big(parser: Parser, token: Token) -> Node:
     return Node("big", (*limits, parser.sum()), token.text)
 
 
-def _fraction(parser: Parser, token: Token) -> Node:
-    return quotient(parser.argument(), parser.argument())
-
-
-def _binomial(parser: Parser, token: Token) -> Node:
-    return call("binom", parser.argument(), parser.argument())
-
-
 def _rounded(parser: Parser, token: Token) -> Node:
     """Read a floor or a ceiling: \\lfloor x \\rfloor."""
     inside = parser.sum()
     parser.expect("command", token.text.replace("l", "r", 1))
     return call(token.text[1:], inside)
-
-
-def _between_verts(parser: Parser, token: Token) -> Node:
-    return call("abs", between_bars(parser, "command", "rvert"))
 
 
 def _overlined(parser: Parser, token: Token) -> Node:
@@ -152,8 +141,10 @@ def _greek(parser: Parser, token: Token) -> Node:
 
 
 COMMANDS: Mapping[str, Callable[[Parser, Token], Node]] = {
-    "frac": _fraction, "binom": _binomial, "dbinom": _binomial, "tbinom": _binomial,
-    "{": read_braced_set, "lbrace": read_braced_set, "langle": _angled, "lvert": _between_verts,
+    "frac": lambda parser, token: quotient(parser.argument(), parser.argument()),
+    "binom": lambda parser, token: call("binom", parser.argument(), parser.argument()),
+    "lvert": lambda parser, token: call("abs", between_bars(parser, "command", "rvert")),
+    "{": read_braced_set, "lbrace": read_braced_set, "langle": _angled,
     "lfloor": _rounded, "lceil": _rounded, "overline": _overlined,
     "angle": lambda parser, token: parser.atom(),  # \angle ABC: the letters are the name
     "triangle": lambda parser, token: parser.atom(),

@@ -76,8 +76,9 @@ def read_braced_set(parser: Parser, token: Token) -> Node:
 
 def read_environment(parser: Parser, token: Token) -> Node:
     """Read a matrix row by row, or equations below each other as a list."""
-    name = token.text
-    if name in SYSTEMS or (name == "array" and _holds_equation(parser)):
+    name, ahead = token.text, parser.tokens[parser.position :]
+    first = next((mark.text for mark in ahead if mark.kind == "end" or mark.text == "="), "")
+    if name in SYSTEMS or (name == "array" and first == "="):  # a column of equations
         return _system(parser, name)
     if name not in MATRICES or name in ("vmatrix", "Vmatrix"):
         raise ParseError("unknown environment")
@@ -98,13 +99,6 @@ def read_environment(parser: Parser, token: Token) -> Node:
     if len(rows) == width == 1:
         return rows[0][0]
     return Node("matrix", tuple(cell for row in rows for cell in row), (len(rows), width))
-
-
-def _holds_equation(parser: Parser) -> bool:
-    """Return whether an array is a column of equations rather than a matrix."""
-    ahead = parser.tokens[parser.position :]
-    first = next((token for token in ahead if token.kind == "end" or token.text == "="), END)
-    return first.text == "="
 
 
 def _system(parser: Parser, name: str) -> Node:

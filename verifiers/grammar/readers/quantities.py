@@ -8,7 +8,7 @@ from verifiers.grammar.lexer import Token
 from verifiers.grammar.literals import continued_decimal, read_literal, whole_number
 from verifiers.grammar.parser import Parser
 from verifiers.grammar.readers.names import subscript
-from verifiers.grammar.tree import Node, ParseError, num, product_of
+from verifiers.grammar.tree import Node, ParseError, num
 from verifiers.grammar.units import COMPOUNDS, GENERIC, HALVES_OF_DAY, UNITS, unit_name
 from verifiers.grammar.vocabulary import NUMBER_WORDS, SCALES
 
@@ -64,7 +64,7 @@ def read_unit(parser: Parser, node: Node) -> Node:
     scale = 1000 if word == "k" and parser.peek().text_mode else SCALES.get(word.lower())
     if scale:
         parser.take()
-        node = product_of([node, num(scale)])
+        node = Node("mul", (node, num(scale)), "scale")
         return read_unit(parser, node) if parser.at_unit() else node
     if word in HALVES_OF_DAY:
         return Node("clock", (node, num(0)), parser.take().text.lower())

@@ -38,6 +38,10 @@ def test_a_base_must_be_a_number() -> None:
         parse("101_b")
 
 
+def scaled(value: int, scale: int) -> Node:
+    return Node("mul", (num(value), num(scale)), "scale")
+
+
 def unit(value: int, **powers: int) -> Node:
     return Unit(tuple(sorted(powers.items())), (num(value),))
 
@@ -60,8 +64,11 @@ def unit(value: int, **powers: int) -> Node:
         ("5 per cent", Percent((num(5),))),
         ("5 degrees", Degrees((num(5),))),
         ("5 degrees celsius", Unit((("c", 1),), (Degrees((num(5),)),))),
-        ("5 million", Mul((num(5), num(10**6)))),
-        ("5 thousand miles", Unit((("mile", 1),), (Mul((num(5), num(1000))),))),
+        ("5 million", scaled(5, 10**6)),
+        ("5 thousand miles", Unit((("mile", 1),), (scaled(5, 1000),))),
+        ("5 (cm)", unit(5, cm=1)),
+        (r"5\ (\text{apples})", unit(5, apple=1)),
+        ("5 (xy)", Mul((num(5), Mul((Sym("x"), Sym("y")))))),
         ("5 pm", Clock("pm", (num(5), num(0)))),
         ("101 base 2", Base(("101", 2), (num(101),))),
     ],
