@@ -14,7 +14,7 @@ from rlvr_cli.core.types import Problem, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward
-from rlvr_cli.model.loading import LoadedModel
+from rlvr_cli.model.loading import LoadedModel, cast
 from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.memory import Memory, this_machine
@@ -61,7 +61,7 @@ def make_trainer(
     plan = plan_for(config, ProblemSet("small", (), "think_answer")).with_threads(1)
     model, lora = model or random_model(), config.lora
     if config.optim.weights == "bfloat16":
-        model.bfloat16()
+        cast(model, torch.bfloat16)
     sampled = deepcopy(model) if lora.rank or is_shared_out(plan.config.optim) else model
     engine = TransformersEngine(sampled, 50, (1,), 64, forward)
     if lora.rank:

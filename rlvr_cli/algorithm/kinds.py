@@ -261,8 +261,7 @@ class KL(Choice):
     coef: float = Field(0.04, gt=0)
     """Coefficient of the penalty."""
     place: Literal["loss", "reward"] = "loss"
-    """Where the penalty is subtracted: in the loss, or from the reward of each token (of which k1
-    alone has no bias)."""
+    """Where the penalty is subtracted: in the loss, or from tokens' rewards (unbiased for k1)."""
     reference: Annotated[FixedReference | IterativeReference, ByKind] = FixedReference()
     """Policy that the divergence is measured from."""
     control: KLControl | None = None

@@ -202,6 +202,11 @@ class Config(Section):
         """Return whether engine and trainer both compute in float32, and differ by its rounding."""
         return self.rollout.precision == self.optim.precision == "float32"
 
+    @property
+    def reference_is_base(self) -> bool:
+        """Return whether the start policy is what is left where the adapter is switched off."""
+        return self.lora.rank is not None and not (self.algorithm.renewal or self.parent)
+
     @model_validator(mode="after")
     def _makes_sense(self) -> "Config":
         if self.rollout.top_p != 1:

@@ -58,7 +58,7 @@ class OptimConfig(Section):
     """Number of tokens in one forward pass; it changes memory and speed, never the result."""
 
     @model_validator(mode="after")
-    def _takes_one_place(self) -> "OptimConfig":
+    def _makes_sense(self) -> "OptimConfig":
         if self.weights == "bfloat16" and self.precision == "float32":
             raise ValueError(
                 "optim.precision float32 with optim.weights bfloat16: weights in bfloat16 are "

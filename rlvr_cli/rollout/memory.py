@@ -150,8 +150,7 @@ class Memory:
         if optim.offload != "all":
             copies, trained, of_trained = _trained(self.model, config)
             own, trained_here = size * count // world(), trained // world()
-            is_policy = has_adapter and algo.renewal is None and config.parent is None
-            reference = 0 if is_policy else own
+            reference = 0 if config.reference_is_base else own
             if self.teacher is not None:
                 reference = size * self.teacher.num_parameters() // world()
             always |= {

@@ -192,8 +192,8 @@ def step_throughput(
     }
     if peak and took:
         bodies = 2 if batch.algo.critic and batch.algo.critic.kind == "own" else 1
-        work = epochs * update_flops(model, lengths, bodies)
-        figures["mfu"] = work / (took * peak * world())
+        flops = update_flops(model, lengths, bodies)
+        figures["mfu"] = epochs * flops / (took * peak * world())
     return {**figures, **_rates({**row, **figures})}
 
 
@@ -204,13 +204,12 @@ def peak_flops(name: str) -> float | None:
 
 
 def update_flops(model: Any, lengths: Sequence[tuple[int, int]], bodies: int = 1) -> float:
-    """Compute the operations of a forward and backward pass over responses and their prompts, by so
-    many bodies: a critic of its own is the second.
+    """Compute the operations of a forward and backward pass over responses and their prompts.
 
     6 a parameter and token, 4 where it is frozen and has no gradient of its own; the output layer
     for the responses alone, and causal attention; nothing is counted twice for being computed
     again. Every response counts its prompt, so that passing a shared prompt once, as the trainer
-    does, shows as speed. Chowdhery et al. 2022, arXiv:2204.02311, appendix B.
+    does, shows as speed. A critic's own is another body. Chowdhery 2022, arXiv:2204.02311, app. B.
     """
     config = model.config.get_text_config()
     heads, _, head_dim = attention_sizes(config)

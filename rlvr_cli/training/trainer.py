@@ -53,7 +53,6 @@ class Trainer:
         algo, optim, rollout = config.algorithm, config.optim, config.rollout
         of_policy = len(session.policy.tokenizer), rollout.temperature, session.forward
         self.policy = Policy(model, *of_policy)
-        self.policy.like = self.policy.like.to(session.device)
         has_adapter = config.lora.rank is not None
         torch.manual_seed(config.seed)
         self.reference, self.start_digest = None, ""
@@ -62,11 +61,11 @@ class Trainer:
             frozen_teacher = teacher.model.requires_grad_(False)
             self.reference = Policy(frozen_teacher, *of_policy[:2], session.teacher_forward)
         elif algo.has_reference_model:
-            is_policy = has_adapter and algo.renewal is None and config.parent is None
-            start = model if is_policy else deepcopy(model).requires_grad_(False)
-            self.reference = self.policy if is_policy else Policy(start, *of_policy)
-        if self.reference is not None:
-            self.reference.like = self.reference.like.to(session.device)
+            self.reference = self.policy
+            if not config.reference_is_base:
+                self.reference = Policy(deepcopy(model).requires_grad_(False), *of_policy)
+        for scored in filter(None, (self.policy, self.reference)):
+            scored.like = scored.like.to(session.device)
         kept: list[torch.Tensor] = []
         """The weights that stay as they are, or that the reference began with."""
         if has_adapter or (self.reference is not None and teacher is None):
@@ -140,8 +139,8 @@ class Trainer:
                 if samples.is_rejected is not None:
                     record.rejected_share = float(samples.is_rejected.double().mean())
                 samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
-                if no_update and samples.advantages is not None:
-                    samples.advantages.zero_()  # a critic's are no signal
+                if no_update:
+                    samples.advantages = torch.zeros_like(samples.mask)  # a critic's are no signal
                 no_update = no_update if len(samples) else "all rejected"
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
                     learns_policy = no_update is None or algo.pulls
@@ -254,5 +253,4 @@ class Trainer:
             return "all cut off", True
         if with_signal(batch.kept, algo, self.params.max_tokens):
             return None, False
-        learns = algo.critic is not None or algo.pulls
-        return "no signal", not (learns and len(samples))
+        return "no signal", not (len(samples) and (algo.critic is not None or algo.pulls))

@@ -52,15 +52,10 @@ FORMS = {
 }
 
 
-def form(name: str):
-    dtype, optim, tolerance = FORMS[name]
-    return dtype, optim, tolerance
-
-
 @pytest.mark.parametrize("name", FORMS)
 def test_each_form_is_adamw(name):
     """Against torch's own in float64; the bound is relative to the largest change."""
-    dtype, optim, tolerance = form(name)
+    dtype, optim, tolerance = FORMS[name]
     exact = parameters(torch.float64)
     start = [p.detach().clone() for p in exact]
     theirs = torch.optim.AdamW(exact, lr=LR, weight_decay=0.1)
@@ -79,7 +74,7 @@ def test_each_form_is_adamw(name):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_each_form_goes_on_bit_for_bit(name):
-    dtype, optim, _ = form(name)
+    dtype, optim, _ = FORMS[name]
     params, optimizer = made(dtype, **optim)
     move(params, optimizer, range(3))
     state = optimizer_state(optimizer)
