@@ -111,8 +111,8 @@ def check_settings(directory: Path) -> None:
     kind = config.get("model_type")
     if isinstance(kind, str) and kind not in CONFIG_MAPPING:
         raise UserError(
-            f"transformers {installed_version('transformers')} has no model of the type {kind!r:.40}; "
-            "a newer one may: pip install --upgrade transformers"
+            f"transformers {installed_version('transformers')} has no model of the type "
+            f"{kind!r:.40}; a newer one may: pip install --upgrade transformers"
         )
     _check_sizes(config)
     for name in ("generation_config.json", "tokenizer_config.json"):
