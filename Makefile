@@ -55,8 +55,9 @@ test-vllm: $(VLLM_VENV)/installed
 	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py --ignore tests/rollout/test_memory.py
 
 # What touches the libraries beside the oldest and the newest versions of them (constraints/README.md).
+# Commands with vLLM, each of which starts an engine, are left to test-vllm; its engine tests run here.
 test-lowest: $(LOWEST_VENV)/installed
-	$(LOWEST_VENV)/bin/python -m pytest -n 2 --dist loadfile $(LIBRARY_TESTS)
+	$(LOWEST_VENV)/bin/python -m pytest -n 2 --dist loadfile $(LIBRARY_TESTS) --ignore tests/rollout/test_vllm_cli.py
 
 test-highest: $(HIGHEST_VENV)/installed
 	$(HIGHEST_VENV)/bin/python -m pytest -n auto --dist worksteal $(LIBRARY_TESTS)
