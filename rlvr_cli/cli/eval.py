@@ -72,6 +72,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
             pairs = list(of_model)
             with open_session(plans[pairs[0]][0]) as session:
                 display.say("policy", f"{model}: {session.description}")
+                display.say("versions", session.versions)
                 model_sha = fingerprint.model_hash(model_files(model))
                 for pair in pairs:
                     plan, problems = plans[pair]
@@ -206,6 +207,7 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         say_template(prompts, session, display)
         display.say("policy", f"{config.model}: {session.description}")
+        display.say("versions", session.versions)
         if out is None and sys.stdout.isatty():
             # A terminal shows each response while it is written, those that a pipe would get.
             for prompt, first in zip(prompts, prompt_seeds(prompts, config.seed), strict=True):

@@ -149,6 +149,7 @@ def _announce(
     config, rewarder = session.plan.config, session.rewarder
     algo, rollout, optim = config.algorithm, config.rollout, config.optim
     display.say("policy", f"{config.model}: {session.description}")
+    display.say("versions", session.versions)
     display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
     if session.teacher is not None:
         kind = type(session.teacher.model).__name__

@@ -186,7 +186,7 @@ class Config(Section):
     engine: Literal["auto", "vllm", "transformers"] = setting(
         "auto", read_by=SAMPLING, flag="--engine", panel="Options"
     )
-    """Sampling engine; auto means vllm if a GPU and a tested version are there."""
+    """Sampling engine; auto means vllm if it is installed and a GPU is there."""
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     reward: RewardConfig = RewardConfig()

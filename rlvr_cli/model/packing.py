@@ -17,11 +17,14 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from rlvr_cli.core.versions import varlen_takes_groups
+
 ATTENTION = "rlvr_sdpa"
 """The name under which transformers knows the attention function of this module."""
 WINDOWS: set[int] = set()
 """The lengths of all sliding windows and chunks that attention has met since this was cleared."""
 _RUN_TYPES, _WIDEST_HEAD = (torch.bfloat16, torch.float16), 256
+_VARLEN_TAKES_GROUPS = varlen_takes_groups()
 
 
 @dataclass(frozen=True)
@@ -236,13 +239,15 @@ def attention_of_runs(
     themselves, then responses with their prompt and themselves, each causal from its end."""
     q, k, v = (tensor[0].transpose(0, 1).contiguous() for tensor in (query, key, value))
     start, keys, (prompts, responses, both) = layout.start, layout.keys, layout.ends
-    how = {"scale": scale, "window_size": (-1, 0), "enable_gqa": query.shape[1] != key.shape[1]}
+    options: dict[str, Any] = {"scale": scale, "window_size": (-1, 0)}
+    if _VARLEN_TAKES_GROUPS:
+        options["enable_gqa"] = query.shape[1] != key.shape[1]
     of_prompt, of_response, of_both = layout.longest
     of_prompts = (q[:start], k[:start], v[:start], prompts, prompts, of_prompt, of_prompt)
-    parts = [attend(*of_prompts, **how)]
+    parts = [attend(*of_prompts, **options)]
     if of_response:
         of_responses = (q[start:], k[keys], v[keys], responses, both, of_response, of_both)
-        parts.append(attend(*of_responses, **how))
+        parts.append(attend(*of_responses, **options))
     return torch.cat(parts)[None]
 
 

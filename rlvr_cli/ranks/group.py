@@ -19,6 +19,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionP
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.versions import unused_parameters_are_reduced
 from rlvr_cli.ranks.launch import rank, report_claims
 
 T = TypeVar("T")
@@ -190,7 +191,8 @@ def shard(
             assert isinstance(part, FSDPModule)
             part.set_gradient_divide_factor(1.0)
             part.set_force_sum_reduction_for_comms(True)  # gloo has no other way to sum
-            part.set_reduce_scatter_unused_params(True)  # experts that one process did not ask
+            if unused_parameters_are_reduced():  # experts that one process did not ask
+                part.set_reduce_scatter_unused_params(True)
     except (ValueError, AssertionError, NotImplementedError) as error:
         model = "{} ({})".format(type(root).__name__, str(error).split("\n")[0])
         raise UserError(

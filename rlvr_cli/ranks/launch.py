@@ -9,8 +9,11 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from shutil import copyfileobj
+from typing import Any
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.libraries import LOG
+from rlvr_cli.core.versions import installed_version, launcher_waits
 
 _LAUNCHED, _STDIN = "RLVR_LAUNCHED_BY", "RLVR_STDIN"
 _PR_SET_PDEATHSIG = 1
@@ -87,6 +90,15 @@ def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
+    options: dict[str, Any] = {}
+    if launcher_waits():
+        options["shutdown_timeout"] = _DAY_S  # after a signal: as long as the step takes
+    else:
+        LOG.warning(
+            "with torch %s several processes are killed 30 s after a stop, and a longer step is "
+            "lost: pip install 'torch>=2.12'",
+            installed_version("torch"),
+        )
     logging.disable(logging.CRITICAL)  # the processes report their errors themselves
     os.environ[_LAUNCHED] = str(os.getpid())
     if sys.platform == "linux":
@@ -108,8 +120,8 @@ def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
             local_addr="127.0.0.1",
             max_restarts=0,
             signals_to_handle="SIGTERM,SIGINT",
-            shutdown_timeout=_DAY_S,  # after a signal: as long as the step takes
             logs_specs=DefaultLogsSpecs(log_dir=place),
+            **options,
         )
         try:
             elastic_launch(config, sys.executable)("-m", "rlvr_cli", *arguments)

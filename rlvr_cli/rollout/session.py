@@ -15,6 +15,7 @@ from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem, Prompt
+from rlvr_cli.core.versions import describe_versions, installed_version, untried_versions
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import forward_samples, render_prompts
 from rlvr_cli.model.adapter import add_adapter, is_adapter, merged_parameters
@@ -32,7 +33,7 @@ from rlvr_cli.ranks.group import gather, shard, world
 from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.memory import Memory, this_machine
-from rlvr_cli.rollout.plan import Plan, is_shared_out, vllm_version
+from rlvr_cli.rollout.plan import Plan, is_shared_out
 from rlvr_cli.rollout.sampler import Rewarder, Sampler
 from verifiers import Verifier
 
@@ -62,6 +63,11 @@ class Session:
         return {"verification": self.sampler, "reward": self.rewarder}
 
     @property
+    def versions(self) -> str:
+        """Describe the libraries, and which of their versions were tried, in one line."""
+        return describe_versions(libraries(self.plan.config.engine))
+
+    @property
     def description(self) -> str:
         """Describe model, device and engine in one line."""
         device = self.device.type
@@ -72,10 +78,17 @@ class Session:
         return f"{size:.1f} M parameters on {device}; engine {choice.name} ({choice.reason})"
 
 
+def libraries(engine: str) -> list[str]:
+    """Return the libraries that compute where this engine samples."""
+    return ["torch", "transformers", *(["vllm"] if engine == "vllm" else [])]
+
+
 @contextmanager
 def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
     """Load the rewards of training, policy, engine, verifier; all is stopped on leaving."""
     asked = plan.config.reward if training else RewardConfig()
+    if warning := untried_versions(libraries(plan.config.engine)):
+        LOG.warning("warning    %s", warning)
     with (
         Rewarder(asked, plan.config.rollout.max_tokens) as rewarder,
         Verifier(format=plan.answer_format) as verifier,
@@ -148,7 +161,7 @@ def check_before_loading(config: Config, training: bool) -> tuple[Memory, Config
         architectures = outline.config.architectures or [type(outline.config).__name__]
         if not set(architectures) & set(known_architectures()):
             raise UserError(
-                f"--model {name}: vLLM {vllm_version()} does not know the architecture "
+                f"--model {name}: vLLM {installed_version('vllm')} does not know the architecture "
                 f"{architectures[0]}; --engine transformers may"
             )
     if training and rank is not None and is_adapter(model_directory(name)):

@@ -87,6 +87,8 @@ class StoredState(Stored):
     mismatch: Finite | None = None
     optimizer: list[dict[str, Any]]
     progress: _Progress
+    torch: str | None = Field(None)
+    """The version of torch that computed it. Not in the states of version 0.2 and before."""
 
 
 @dataclass(frozen=True)
@@ -320,8 +322,18 @@ def state_of(trainer: Trainer) -> State:
         "settings": computing_settings(trainer.config),
         "problems": trainer.problems_digest,
         "start": trainer.start_digest,
+        "torch": torch.__version__,
     }
     return State(identity, {}) | trainer.state_dict()
+
+
+def other_torch(state: State) -> str | None:
+    """Describe that another version of torch computed the state. Return None if it was this one, or
+    if the state does not say."""
+    then = state.values.get("torch")
+    if then is None or then == torch.__version__:
+        return None
+    return f"torch {then} computed it, and torch {torch.__version__} goes on: bits may differ"
 
 
 def restore(trainer: Trainer, state: State) -> None:

@@ -7,6 +7,7 @@ import shutil
 from collections import defaultdict
 from importlib import metadata
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from packaging.requirements import Requirement
@@ -15,6 +16,12 @@ from rlvr_cli import __version__
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
+from rlvr_cli.core.versions import (
+    TRIED,
+    describe_versions,
+    installed_version,
+    untried_versions,
+)
 from rlvr_cli.model.loading import TINY, default_device, model_directory, unused_gpu
 from rlvr_cli.rollout.memory import host_memory
 from rlvr_cli.rollout.plan import choose_engine
@@ -38,7 +45,12 @@ def examine(display: Display) -> None:
         device += unused_gpu()
     display.say("rlvr", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     display.say("device", device)
-    display.say("engine", "{0.name} ({0.reason})".format(choose_engine("auto")))
+    engine = choose_engine("auto")
+    display.say("engine", f"{engine.name} ({engine.reason})")
+    here = [library for library in TRIED if installed_version(library)]
+    display.say("versions", describe_versions(here))
+    if warning := untried_versions(here):
+        display.warn(warning)
     free, disk = host_memory() / GIB, shutil.disk_usage(".").free / GIB
     display.say("free", f"{free:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
     paths = [Path(model_directory(TINY)) / name for name in _FILES]
@@ -46,35 +58,55 @@ def examine(display: Display) -> None:
     wrong = [f"{path} is missing: {again}" for path in paths if not path.is_file()]
     if disk < _DISK_GIB or not os.access(".", os.W_OK):
         wrong.append(f"a run needs {_DISK_GIB} GiB in a directory that can be written: go to one")
-    has, lacks = _libraries()
-    display.say("libraries", ", ".join(has) or "not installed by pip: not known")
-    wrong += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in lacks.pop("", [])]
-    for extra, missing in lacks.items():
+    libraries = _required_libraries()
+    display.say("libraries", ", ".join(libraries.present) or "not installed by pip: not known")
+    for text in libraries.untried:
+        display.warn(text)
+    missing = libraries.missing.pop("", [])
+    wrong += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in missing]
+    for extra, texts in libraries.missing.items():
         install = f"pip install '{_DISTRIBUTION}[{extra}]'"
-        display.say("", f"for {extra}: {', '.join(missing)}; {install}")
+        display.say("", f"for {extra}: {', '.join(texts)}; {install}")
     if wrong:
         raise UserError("\n".join(wrong))
     display.result("doctor", "the default run can run: rlvr train --algo dapo")
 
 
-def _libraries() -> tuple[list[str], dict[str, list[str]]]:
-    """Return the libraries that every installation needs, with their versions, and what is missing
-    or out of range by its extra ("" for none)."""
-    has, lacks = list[str](), defaultdict[str, list[str]](list)
+class Libraries(NamedTuple):
+    """What the installation needs, compared with what is there, in words."""
+
+    present: list[str]
+    """With its version, what every installation needs."""
+    untried: list[str]
+    """What of it is outside of its range, and what to install."""
+    missing: dict[str, list[str]]
+    """By the extra that needs it ("" for none); of an extra also what is out of range."""
+
+
+def _required_libraries() -> Libraries:
+    """Compare the requirements that pip knows of rlvr with what is installed."""
+    libraries = Libraries(present=[], untried=[], missing=defaultdict(list))
     try:
         lines = metadata.requires(_DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         lines = []
     for line in lines:
-        asked, extra = Requirement(line), re.search(r"extra == ['\"](.+?)['\"]", line)
+        required = Requirement(line)
+        match = re.search(r"extra == ['\"](.+?)['\"]", line)
+        extra = match[1] if match else ""
         try:
-            version = metadata.version(asked.name)
-            is_met = asked.specifier.contains(version, prereleases=True)
-            text = f"{asked.name} {version}" + ("" if is_met else f" is not {asked.specifier}")
+            version = metadata.version(required.name)
         except metadata.PackageNotFoundError:
-            text, is_met = f"{asked.name} is not installed", False
-        if extra is None:
-            has.append(text)
-        if not is_met:
-            lacks[extra[1] if extra else ""].append(text)
-    return has, lacks
+            libraries.missing[extra].append(f"{required.name} is not installed")
+            continue
+        if not extra:
+            libraries.present.append(f"{required.name} {version}")
+        if required.specifier.contains(version, prereleases=True):
+            continue
+        text = f"{required.name} {version} is not {required.specifier}"
+        if extra:
+            libraries.missing[extra].append(text)
+        elif required.name not in TRIED:  # of which the versions were said above
+            install = f"pip install '{required.name}{required.specifier}'"
+            libraries.untried.append(f"{text}, the range that was tried: {install}")
+    return libraries

@@ -67,6 +67,8 @@ class RunLifecycle:
                 newest = next(older)
                 continue
             self.progress, self._saved = state.values["progress"], trainer.step
+            if note := checkpoint.other_torch(state):
+                warn(f"{newest.path}: {note}")
             break
         step = trainer.step
         steps = {saved.step for saved in checkpoint.checkpoints(directory)}

@@ -80,6 +80,8 @@ def test_a_mask_is_transformers_own_and_its_chunks_are_noted():
 )
 def test_the_windows_of_a_model_are_found(family, expected):
     model = random_model(family)
+    if not model._supports_sdpa:
+        pytest.skip("this version of transformers runs the model by its own attention alone")
     for _ in range(2):
         WINDOWS.clear()
         with torch.no_grad():

@@ -1,6 +1,7 @@
 """Packed and padded rows: where each token stands, what it sees, and that it sees nothing else."""
 
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -86,10 +87,12 @@ LENGTHS = st.lists(
 )  # the number of the prompt, and the length of a response
 
 
-def stand_in(q, k, v, ends_q, ends_k, max_q, max_k, *, scale, window_size, enable_gqa):
+def stand_in(q, k, v, ends_q, ends_k, max_q, max_k, *, scale, window_size, enable_gqa=None):
     """torch.nn.attention.varlen.varlen_attn as it is documented: run by run, (-1, 0) is causal and
-    aligned to the end."""
+    aligned to the end. Before torch 2.12 it is not told that heads share keys."""
     assert window_size == (-1, 0)
+    is_grouped = q.shape[1] != k.shape[1]
+    assert enable_gqa == (is_grouped if packing._VARLEN_TAKES_GROUPS else None)
     assert ends_q.dtype == ends_k.dtype == torch.int32
     assert (len(q), len(k)) == (ends_q[-1], ends_k[-1])
     assert (max_q, max_k) == (ends_q.diff().max(), ends_k.diff().max())
@@ -98,15 +101,15 @@ def stand_in(q, k, v, ends_q, ends_k, max_q, max_k, *, scale, window_size, enabl
         mask = torch.ones(int(b - a), int(d - c), dtype=torch.bool).tril(int(d - c) - int(b - a))
         heads = (item.transpose(0, 1) for item in (q[a:b], k[c:d], v[c:d]))
         actual = F.scaled_dot_product_attention(
-            *heads, attn_mask=mask, scale=scale, enable_gqa=enable_gqa
+            *heads, attn_mask=mask, scale=scale, enable_gqa=is_grouped
         )
         out.append(actual.transpose(0, 1))
     return torch.cat(out)
 
 
 @settings(max_examples=40, deadline=None)
-@given(LENGTHS, st.sampled_from([(4, 4), (4, 2), (8, 1)]))
-def test_runs_are_the_dense_mask(rows, heads):
+@given(LENGTHS, st.sampled_from([(4, 4), (4, 2), (8, 1)]), st.booleans())
+def test_runs_are_the_dense_mask(rows, heads, takes_groups):
     prompts = [[10 + group] * (1 + 2 * group) for group, _ in rows]
     inputs = pack(prompts, [[9] * length for _, length in rows], torch.empty(0).double())
     N = inputs.input_ids.shape[1]
@@ -116,7 +119,8 @@ def test_runs_are_the_dense_mask(rows, heads):
         for count in (heads[0], heads[1], heads[1])
     )
     layout = inputs.layout
-    runs = attention_of_runs(q, k, v, layout, 0.3, stand_in)
+    with patch.object(packing, "_VARLEN_TAKES_GROUPS", takes_groups):
+        runs = attention_of_runs(q, k, v, layout, 0.3, stand_in)
     assert "visible" not in vars(layout), "no dense mask is made for runs"
     dense = packed_attention(q, k, v, layout, 0.3)
     assert "visible" in vars(layout)

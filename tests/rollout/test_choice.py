@@ -11,39 +11,40 @@ from rlvr_cli.model.pretrained import described_model
 from rlvr_cli.rollout.plan import Choice, choose
 from rlvr_cli.training.update import check_agreement
 
+OTHER_TORCH = "vLLM 0.26.0 is built for torch 2.11.0, and torch 2.13.0 is here"
+
 
 @pytest.mark.parametrize(
-    ("asked", "version", "has_gpu", "name", "reason"),
+    ("asked", "version", "mismatch", "has_gpu", "name", "reason"),
     [
-        ("auto", "0.32.0", True, "vllm", "it is installed and there is a GPU"),
-        ("auto", "0.32.0", False, "transformers", "there is no GPU"),
-        ("auto", None, True, "transformers", "vLLM is not installed"),
-        ("auto", "0.33.0", True, "transformers", "outside the tested range, 0.27 to 0.32"),
-        ("vllm", "0.27.1+cpu", False, "vllm", "as set"),
-        ("vllm", "0.32.9", True, "vllm", "as set"),
-        ("transformers", None, False, "transformers", "as set"),
-        ("transformers", "0.32.0", True, "transformers", "as set"),
+        ("auto", "0.32.0", None, True, "vllm", "it is installed and there is a GPU"),
+        ("auto", "0.32.0", None, False, "transformers", "there is no GPU"),
+        ("auto", None, None, True, "transformers", "auto: vLLM is not installed"),
+        ("auto", "0.33.0", None, True, "vllm", "it is installed and there is a GPU"),
+        ("auto", "0.26.0", OTHER_TORCH, True, "transformers", f"auto: {OTHER_TORCH}"),
+        ("vllm", "0.26.1+cpu", None, False, "vllm", "as set"),
+        ("vllm", "0.33.0", None, True, "vllm", "as set"),
+        ("transformers", None, None, False, "transformers", "as set"),
+        ("transformers", "0.26.0", OTHER_TORCH, True, "transformers", "as set"),
     ],
 )
-def test_the_choice_and_its_reason(asked, version, has_gpu, name, reason):
-    choice = choose(asked, version, has_gpu)
+def test_the_choice_and_its_reason(asked, version, mismatch, has_gpu, name, reason):
+    choice = choose(asked, version, mismatch, has_gpu)
     assert isinstance(choice, Choice)
     assert choice.name == name
     assert reason in choice.reason
 
 
 @pytest.mark.parametrize(
-    ("version", "message"),
+    ("version", "mismatch", "message"),
     [
-        (None, "vLLM is not installed; install rlvr with its extra [vllm]"),
-        ("0.26.9", "vLLM 0.26.9 is outside the tested range, 0.27 to 0.32; install"),
-        ("1.0.0", "vLLM 1.0.0 is outside the tested range"),
-        ("of unknown version", "is outside the tested range"),
+        (None, None, "vLLM is not installed; install rlvr with its extra [vllm]"),
+        ("0.26.0", OTHER_TORCH, OTHER_TORCH),
     ],
 )
-def test_vllm_that_is_missing_or_untested_is_refused(version, message):
-    with pytest.raises(UserError, match=re.escape(message)):
-        choose("vllm", version, has_gpu=True)
+def test_vllm_that_is_missing_or_of_another_torch_is_refused(version, mismatch, message):
+    with pytest.raises(UserError, match=re.escape(f"--engine vllm: {message}")):
+        choose("vllm", version, mismatch, has_gpu=True)
 
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "gpt-neox"])

@@ -170,7 +170,7 @@ def test_a_run_goes_on_with_the_engine_it_began_with(tmp_path, monkeypatch):
     run = tmp_path / "run"
     done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
     assert done.exit_code == 0, done.stderr
-    monkeypatch.setattr(plan, "choose_engine", lambda asked: choose(asked, "0.32.0", True))
+    monkeypatch.setattr(plan, "choose_engine", lambda asked: choose(asked, "0.32.0", None, True))
     again = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2"])
     assert again.exit_code == 0, again.stderr
     assert "engine transformers (as set)" in again.stderr

