@@ -13,7 +13,7 @@ import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -293,7 +293,10 @@ def placed(func: Any, args: tuple, kwargs: dict[str, Any], out: Any, to_gpu: boo
             info = argument.alias_info
             if info is not None and info.is_write and info.after_set == alias.after_set:
                 return args[number] if number < len(args) else kwargs[argument.name]
-    return outer(out) if to_gpu else out
+    # A view of a tensor that was made outside of inference mode is as that one.
+    is_normal = alias is not None and torch.is_inference_mode_enabled() and not args[0].is_inference()
+    with torch.inference_mode(False) if is_normal else nullcontext():
+        return outer(out) if to_gpu else out
 
 
 def multiplied(left: torch.Tensor, right: torch.Tensor, out_dtype: torch.dtype) -> torch.Tensor:
@@ -390,6 +393,9 @@ class Queue:
     def __exit__(self, *_: object) -> None:
         pass
 
+    def is_capturing(self) -> bool:
+        return False
+
     def synchronize(self) -> None:
         Mode.current.wait("event")
 
@@ -416,6 +422,7 @@ def replacements(mode: Mode) -> Iterator[Any]:
         **dict.fromkeys(("set_device", "set_stream"), lambda *_: None),
         **dict.fromkeys(("Stream", "Event", "current_stream", "default_stream"), Queue),
         "stream": lambda stream: stream or Queue(),
+        "is_current_stream_capturing": lambda: False,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "get_device_name": lambda *_: NAME,
@@ -473,6 +480,8 @@ def replacements(mode: Mode) -> Iterator[Any]:
 
     for name, function in cuda.items():
         yield patch.object(torch.cuda, name, function)
+    yield patch.object(torch.accelerator, "current_device_index", lambda: 0)
+    yield patch.object(torch.accelerator, "current_stream", Queue)
     yield patch.object(torch, "Generator", Generator)
     yield patch.object(torch, "tensor", made)
     yield patch.object(torch, "as_tensor", made_as)
