@@ -293,9 +293,9 @@ def placed(func: Any, args: tuple, kwargs: dict[str, Any], out: Any, to_gpu: boo
             info = argument.alias_info
             if info is not None and info.is_write and info.after_set == alias.after_set:
                 return args[number] if number < len(args) else kwargs[argument.name]
-    # A view of a tensor that was made outside of inference mode is as that one.
-    is_normal = alias is not None and torch.is_inference_mode_enabled() and not args[0].is_inference()
-    with torch.inference_mode(False) if is_normal else nullcontext():
+    # A view is of inference mode, or not, as what it is a view of.
+    is_ordinary = alias is not None and not args[0].is_inference()
+    with torch.inference_mode(False) if is_ordinary else nullcontext():
         return outer(out) if to_gpu else out
 
 
