@@ -125,6 +125,11 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     }
 
 
+def equal_passes(rows: int, most: int) -> int:
+    """Return the least number of passes of one size, each of at most so many rows."""
+    return next(n for n in range(-(-rows // most), rows + 1) if rows % n == 0)
+
+
 def trl(shape: Shape) -> dict[str, list[float] | float]:
     import torch
     from datasets import Dataset
@@ -142,9 +147,7 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
     cpu: list[float] = []
     tokens: list[int] = []
     rows = shape.prompts * shape.samples
-    passes = -(-rows // (shape.micro_rows or rows))
-    while rows % passes:  # TRL's passes are of one size
-        passes += 1
+    passes = equal_passes(rows, shape.micro_rows or rows)
 
     def score(completions: list, completion_ids: list, **_: object) -> list[float]:
         tokens.append(sum(map(len, completion_ids)))

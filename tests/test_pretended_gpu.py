@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import NamedTuple
 
+import gpu_right
 import pytest
 import torch
 from forked import forked
@@ -195,6 +196,16 @@ def test_a_fault_is_refused_with_its_operator(fault, models, tmp_path, monkeypat
     assert done.rc != 0
     assert len(report.mixed) == 1
     assert f"[{operator}: " in report.mixed[0]
+
+
+def test_the_check_of_a_cards_kernels_runs(tmp_path):
+    def program() -> int:
+        assert gpu_right.product_error() < 1e-3
+        assert max(gpu_right.varlen_errors()) < gpu_right.ERROR_LIMIT
+        return 0
+
+    done, report = on_pretended_gpu(tmp_path, program=program)
+    assert (done.rc, report.mixed) == (0, []), done.err
 
 
 class PushedTo:
