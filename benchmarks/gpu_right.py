@@ -25,7 +25,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[1]
-SMALL = ("--prompts", "8", "-n", "8", "--set", "eval.limit=0", "-q")
+SMALL = {
+    "cuda": ("--prompts", "8", "-n", "8", "--set", "eval.limit=0", "-q"),
+    "cpu": ("--prompts", "2", "-n", "8", "--max-tokens", "24", "--set", "eval.limit=0", "-q"),
+}
+"""The built-in policy; a CPU tries the checks themselves."""
 EAGER = ("--set", "optim.compile=off")
 FLOAT32 = ("--set", "optim.precision=float32", "--set", "rollout.precision=float32", *EAGER)
 FIGURES = (
@@ -67,6 +71,7 @@ class Checks:
 
     def __init__(self, out: Path, device: str) -> None:
         self.out, self.device, self.failures = out, device, list[str]()
+        self.small = SMALL[device]
         out.mkdir(parents=True, exist_ok=True)
 
     def rlvr(self, name: str, *options: str, device: str = "", program: str = "") -> Ended:
@@ -131,7 +136,7 @@ class Checks:
             sides = []
             for device in (self.device, "cpu"):
                 name = f"{algo}-{'asked' if not sides else 'cpu'}"
-                options = ("train", "--algo", algo, "--steps", "3", *SMALL, *FLOAT32)
+                options = ("train", "--algo", algo, "--steps", "3", *self.small, *FLOAT32)
                 where = ("--engine", "transformers", "--out", str(self.out / name))
                 sides.append((self.rlvr(name, *options, *where, device=device), self.steps(name)))
             (first, own), (second, others) = sides
@@ -158,7 +163,7 @@ class Checks:
             ways["vLLM"] = ("--engine", "vllm", "--algo", "grpo", *EAGER)
         for name, options in ways.items():
             place = ("--steps", "2", "--out", str(self.out / name))
-            self.way(name, *("train", *options, *SMALL, *place))
+            self.way(name, *("train", *options, *self.small, *place))
         resumed = str(self.out / next(iter(ways)))
         ended = self.rlvr("resume", "train", "--resume", resumed, "--steps", "3", "-q")
         print(f"| the first, resumed | {ended.seconds:.0f} | | | | {ended.last[:80]} |")
@@ -183,7 +188,7 @@ class Checks:
             "from rlvr_cli.__main__ import main; main()"
         )
         options = ("train", "--algo", "dapo", "--steps", "1", "--engine", "transformers")
-        place = (*SMALL, *EAGER, "--out", str(self.out / "waits"))
+        place = (*self.small, *EAGER, "--out", str(self.out / "waits"))
         self.rlvr("waits", *options, *place, program=program)
         found = Counter(
             re.findall(
