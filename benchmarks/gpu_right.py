@@ -36,12 +36,13 @@ FIGURES = (
     *("reward", "tokens_sampled", "loss", "grad_norm", "entropy"),
     *("ref_kl", "approx_kl", "clip_fraction", "mismatch"),
 )
+CRITIC = "algorithm.advantage.critic"
+PPO = ("--algo", "ppo", "--set", f"{CRITIC}.warmup=0")
+"""The policy learns from the first step on."""
 WAYS = {
     "grpo, compiled where torch can": ("--algo", "grpo"),
-    "ppo": ("--algo", "ppo", *EAGER),
-    "ppo, shared critic": (
-        *("--algo", "ppo", "--set", "algorithm.advantage.critic.kind=shared", *EAGER),
-    ),
+    "ppo": (*PPO, *EAGER),
+    "ppo, shared critic": (*PPO, "--set", f"{CRITIC}.kind=shared", *EAGER),
     "lora": ("--algo", "dapo", "--lora", "8", *EAGER),
     "weights in bfloat16": ("--algo", "dapo", "--set", "optim.weights=bfloat16", *EAGER),
     "offload": ("--algo", "grpo", "--set", "optim.offload=all", *EAGER),
@@ -132,11 +133,11 @@ class Checks:
             "\n| float32, 3 steps | seconds, and of the CPU | largest relative difference | "
             "of | tokens | |\n| --- | --- | --- | --- | --- | --- |"
         )
-        for algo in ("dapo", "grpo", "ppo"):
-            sides = []
+        for way in (("--algo", "dapo"), ("--algo", "grpo"), PPO):
+            algo, sides = way[1], []
             for device in (self.device, "cpu"):
                 name = f"{algo}-{'asked' if not sides else 'cpu'}"
-                options = ("train", "--algo", algo, "--steps", "3", *self.small, *FLOAT32)
+                options = ("train", *way, "--steps", "3", *self.small, *FLOAT32)
                 where = ("--engine", "transformers", "--out", str(self.out / name))
                 sides.append((self.rlvr(name, *options, *where, device=device), self.steps(name)))
             (first, own), (second, others) = sides
