@@ -60,6 +60,8 @@ def _make(work: Path) -> None:
         settings.pop(name, None)
     model = LlamaForCausalLM(LlamaConfig(**settings))
     model.load_state_dict(read.state_dict())
+    # transformers 5.16 reads no end token from the file, and takes the one with which turns begin.
+    tokenizer.eos_token = tokenizer.convert_ids_to_tokens(model.config.eos_token_id)
     tokenizer.save_pretrained(work / "model")
     model.to(torch.bfloat16).save_pretrained(work / "model")
 

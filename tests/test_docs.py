@@ -24,7 +24,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").glob("*.md")),
     *sorted((ROOT / "benchmarks").glob("*.md")),
-    *(ROOT / name / "README.md" for name in ("verifiers", "examples/rlvr-example")),
+    *(ROOT / name / "README.md" for name in ("constraints", "verifiers", "examples/rlvr-example")),
 ]
 OTHERS = (
     "cat echo jq less source git cd pip pipx uvx torchrun pytest pre-commit .ci/run rlvr-verify PY"

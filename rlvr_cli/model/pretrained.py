@@ -13,6 +13,7 @@ from typing import Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import is_too_deep
+from rlvr_cli.core.versions import installed_version
 
 _LONGEST_FILE = 256 << 20
 """Bytes of a file that is not weights."""
@@ -101,9 +102,19 @@ def described_model(config: Any) -> Any:
 
 
 def check_settings(directory: Path) -> None:
-    """Raise UserError, before anything is built, for an impossible configuration, generation
-    settings that cannot be read (transformers would drop them), a tokenizer that lies elsewhere."""
-    _check_sizes(read_object(directory / "config.json"))
+    """Raise UserError, before anything is built, for a kind of model that transformers lacks, an
+    impossible configuration, generation settings that cannot be read (transformers would drop
+    them), a tokenizer that lies elsewhere."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config = read_object(directory / "config.json")
+    kind = config.get("model_type")
+    if isinstance(kind, str) and kind not in CONFIG_MAPPING:
+        raise UserError(
+            f"transformers {installed_version('transformers')} has no model of the type "
+            f"{kind!r:.40}; a newer one may: pip install --upgrade transformers"
+        )
+    _check_sizes(config)
     for name in ("generation_config.json", "tokenizer_config.json"):
         settings = read_object(directory / name) if (directory / name).exists() else {}
         for key in _FILES_OF_A_TOKENIZER:

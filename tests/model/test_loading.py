@@ -117,6 +117,10 @@ def test_a_damaged_checkpoint_is_refused_but_for_the_trainers_part(copy):
             r"config.json describes [\d,]+ parameters, but",
         ),
         (lambda d: (d / "config.json").write_text("{"), "config.json is not a JSON object"),
+        (
+            lambda d: changed(d / "config.json", model_type="qwen99"),
+            r"transformers [\d.]+ has no model of the type 'qwen99'; a newer one may: pip install",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_model_is_one_line(copy, change, message):
