@@ -45,6 +45,10 @@ class Shape:
     fixed: bool
     samples: int = GROUP
     max_tokens: int = MAX_TOKENS
+    engine: str = "transformers"
+    """What TRL samples with: this, or vLLM in its own process."""
+    micro_rows: int | None = None
+    """The most responses of one of TRL's passes; none: all of a step."""
 
     def questions(self) -> list[str]:
         """Return the same problems in the same order for both sides."""
@@ -121,6 +125,11 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     }
 
 
+def equal_passes(rows: int, most: int) -> int:
+    """Return the least number of passes of one size, each of at most so many rows."""
+    return next(n for n in range(-(-rows // most), rows + 1) if rows % n == 0)
+
+
 def trl(shape: Shape) -> dict[str, list[float] | float]:
     import torch
     from datasets import Dataset
@@ -137,6 +146,8 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
     seconds: list[float] = []
     cpu: list[float] = []
     tokens: list[int] = []
+    rows = shape.prompts * shape.samples
+    passes = equal_passes(rows, shape.micro_rows or rows)
 
     def score(completions: list, completion_ids: list, **_: object) -> list[float]:
         tokens.append(sum(map(len, completion_ids)))
@@ -156,12 +167,12 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
             use_cpu=not on_gpu,
             bf16=on_gpu,
             gradient_checkpointing=on_gpu,
-            use_vllm=on_gpu,
+            use_vllm=shape.engine == "vllm",
             vllm_mode="colocate",
             vllm_gpu_memory_utilization=0.5,
             vllm_enable_sleep_mode=on_gpu,
-            per_device_train_batch_size=shape.prompts * shape.samples,
-            gradient_accumulation_steps=1,
+            per_device_train_batch_size=rows // passes,
+            gradient_accumulation_steps=passes,
             num_generations=shape.samples,
             max_completion_length=shape.max_tokens,
             generation_kwargs={"min_new_tokens": shape.max_tokens} if shape.fixed else None,
@@ -188,11 +199,12 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
             processing_class=tokenizer, callbacks=[Timer()],
         )  # fmt: skip
         trainer.train()
+    peak = torch.cuda.max_memory_reserved() / 2**20 if on_gpu else peak_mib() - imported
     return {
         "seconds": seconds[1:],
         "cpu": cpu[1:],
         "tokens": tokens[1 : shape.steps],
-        "mib": peak_mib() - imported,
+        "mib": peak,
     }
 
 

@@ -5,7 +5,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import util
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from xml.etree import ElementTree
 
 import additions
@@ -147,6 +147,56 @@ def test_an_arm_of_a_claim_is_a_run_that_can_be_made():
         assert set(claim.arms) <= {*claims.ARMS, *claims.PRESETS, *claims.TRL}
     for settings in claims.ARMS.values():
         resolve(set_layer(settings))
+
+
+def gpu_arguments(**more) -> SimpleNamespace:
+    common = {"model": None, "shapes": None, "steps": 2, "set": ["a=1"], "trl_python": "PY"}
+    sizes = {"prompts": 32, "samples": 16, "max_tokens": 256, "seconds": 0.0, "out": None}
+    return SimpleNamespace(**common | sizes | more)
+
+
+def test_trl_is_the_last_column_and_takes_the_engine_of_ours(monkeypatch):
+    gpu_run, asked = benchmark("gpu_run"), []
+
+    def measured(column, engine, *_):
+        asked.append((column.name, engine))
+        return {"engine": f"{column.name}'s", "machine": "a card; torch 9", "step, seconds": 1.5}
+
+    monkeypatch.setattr(gpu_run, "measured", measured)
+    monkeypatch.setattr(gpu_run, "write_model", lambda *_: None)
+    args = gpu_arguments(shapes=["1.5B", "7B"], seconds=1000.0)
+    columns = list(gpu_run.columns_asked(args))
+    text = gpu_run.measure(columns, args).splitlines()
+    assert [name for name, _ in asked] == ["1.5B", "7B", "1.5B, TRL", "7B, TRL"]
+    assert [engine for _, engine in asked[2:]] == ["1.5B's", "7B's"]
+    assert text[0] == "### a card"
+    assert text[4] == "| | 1.5B | 7B | 1.5B, TRL | 7B, TRL |"
+    assert text[6] == "| step, seconds | 1.5 | 1.5 | 1.5 | 1.5 |"
+    table = list(gpu_run.columns_of_table(args))
+    assert [column.name for column in table][-1] == "0.5B, TRL"
+    assert all("a=1" in column.settings for column in table)
+
+
+def test_a_column_without_time_is_said_to_have_none(tmp_path):
+    gpu_run, out = benchmark("gpu_run"), tmp_path / "table.md"
+    args = gpu_arguments(model="tiny", out=out)
+    text = gpu_run.measure(list(gpu_run.columns_of_table(args)), args)
+    assert text.count("no time was left") == text.splitlines()[4].count("tiny")
+    assert out.read_text() == text
+
+
+@pytest.mark.parametrize(("rows", "most", "passes"), [(512, 32, 16), (48, 32, 2), (35, 32, 5)])
+def test_trl_takes_passes_of_one_size(rows, most, passes):
+    assert benchmark("trl_step").equal_passes(rows, most) == passes
+
+
+def test_figures_are_compared_until_a_token_differs():
+    """By hand: 1 % of the loss in the second step; the third step is of other tokens."""
+    rows = [{"tokens_sampled": 5, "loss": loss, "entropy": 0.5} for loss in (1.0, 2.0)]
+    own = [rows[0], rows[1] | {"loss": 2.02}, {"tokens_sampled": 6, "loss": 9.0}]
+    others = [*rows, {"tokens_sampled": 7, "loss": 1.0}]
+    gap, name, alike = benchmark("gpu_right").furthest(own, others)
+    assert (pytest.approx(gap), name, alike) == (0.01, "loss", 2)
 
 
 def test_the_additions_are_right_and_no_held_out_one_is_trained_on():

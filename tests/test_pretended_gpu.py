@@ -1,0 +1,263 @@
+"""A training step on a pretended GPU: every way to train that only a GPU takes by default, once.
+
+No operator mixes devices, no update asks for attention that is written out, the CPU waits for the
+GPU as often as the table says; and the pretended GPU refuses what a real one would.
+"""
+
+import inspect
+import json
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import NamedTuple
+
+import gpu_right
+import pytest
+import torch
+from forked import forked
+from pretended_gpu import GPU, Mode, on_pretended_gpu
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from rlvr_cli.model.adapter import add_adapter, merged_parameters
+from rlvr_cli.model.loading import load_model
+from rlvr_cli.model.policy import Policy, share_out
+from rlvr_cli.model.settings import OptimConfig
+from rlvr_cli.rollout.engines import hf_engine
+from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
+from rlvr_cli.training import trainer, update
+from verifiers import Verdict, Verification, Verifier
+
+pytestmark = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="a GPU is here: ask it by benchmarks/gpu_run.py right"
+)
+STEP = (
+    *("train", "--engine", "transformers", "--limit", "8", "-q", "--out", "run"),
+    *("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "optim.compile=off"),
+    *("--set", "eval.limit=0", "--set", "optim.micro_tokens=60"),
+)
+"""Two prompts of four responses of eight tokens, a prompt a forward pass."""
+CRITIC = "algorithm.advantage.critic"
+FLOAT32 = ("--set", "optim.precision=float32", "--set", "rollout.precision=float32")
+
+
+class Kind(NamedTuple):
+    """A way to train, and how often the CPU waits for the GPU in each phase of its step."""
+
+    options: str
+    rollout: int
+    logprobs: int
+    update: int
+    sync: int = 2
+
+
+KINDS = {
+    "dapo": Kind("--algo dapo", 70, 3, 27),
+    "grpo": Kind("--algo grpo", 70, 5, 22),
+    "ppo": Kind(f"--algo ppo --set {CRITIC}.warmup=0", 70, 7, 23),
+    "ppo-shared": Kind(f"--algo ppo --set {CRITIC}.warmup=0 --set {CRITIC}.kind=shared", 70, 7, 23),
+    "lora": Kind("--algo dapo --lora 2", 70, 3, 27),
+    "opd": Kind("--algo opd --teacher teacher", 70, 5, 27),
+    "weights": Kind("--algo dapo --set optim.weights=bfloat16", 70, 3, 27),
+    "offload": Kind("--algo grpo --set optim.offload=all", 70, 109, 205, 28),
+    "recompute": Kind("--algo dapo --set optim.checkpointing=on", 70, 3, 27),
+}
+"""Today: 8 of a decoded token and 6 more; one of a forward pass for log-probabilities; one of an
+optimizer step, one of a micro-batch, 2 of a kept response and 2 more in the update; one at the end
+of every phase. With weights on the CPU more than one a parameter and pass, which is what it costs.
+"""
+FAULTS = {
+    "a column that is not sent": (
+        update.Updater,
+        "objective",
+        "gap * batch.is_fresh",
+        "gap * batch.samples.is_fresh[batch.rows, None]",
+        "aten.mul.Tensor",
+    ),
+    "end tokens on the CPU": (
+        hf_engine.TransformersEngine,
+        "__init__",
+        "torch.tensor(list(stop_ids), device=model.device)",
+        "torch.tensor(list(stop_ids))",
+        "aten.isin.Tensor_Tensor",
+    ),
+    "a GPU's index into a CPU's tensor": (
+        update.Updater,
+        "update",
+        "samples.seen.to(self.policy.like.device)",
+        "samples.seen",
+        "aten.index_put_.default",
+    ),
+    "a GPU's numbers into a CPU's columns": (
+        trainer,
+        "add_logprobs",
+        "= values.to(columns)",
+        "= values",
+        "aten.index_put_.default",
+    ),
+}
+"""Where a line is, the line, the faulty one, and the operator that a GPU then refuses."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two random models of two layers, `policy` and `teacher`, with the built-in tokenizer."""
+    tokenizer, place = load_model("tiny").tokenizer, tmp_path_factory.mktemp("models")
+    for seed, name in enumerate(("policy", "teacher")):
+        torch.manual_seed(seed)
+        config = Qwen2Config(
+            vocab_size=len(tokenizer),
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=512,
+            tie_word_embeddings=True,
+            eos_token_id=tokenizer.eos_token_id,
+            pad_token_id=tokenizer.pad_token_id,
+        )
+        Qwen2ForCausalLM(config).save_pretrained(place / name)
+        tokenizer.save_pretrained(place / name)
+    return place
+
+
+@pytest.fixture(autouse=True)
+def _judge(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every other response is right, so that every group is mixed."""
+
+    def verify_many(self, attempts):
+        verdicts = [Verdict.WRONG, Verdict.CORRECT] * len(attempts)
+        return [Verification(v, None, True, "") for v in verdicts[: len(attempts)]]
+
+    monkeypatch.setattr(Verifier, "verify_many", verify_many)
+
+
+def command(place: Path, models: Path, *options: str) -> list[str]:
+    (place / "teacher").symlink_to(models / "teacher")
+    return [*STEP, "--model", str(models / "policy"), *options]
+
+
+def metrics(place: Path) -> list[dict]:
+    return [json.loads(line) for line in (place / "run" / "metrics.jsonl").open()]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_step_mixes_no_devices_and_waits_as_often_as_stated(name, models, tmp_path):
+    kind = KINDS[name]
+    options = command(tmp_path, models, "--steps", "1", *kind.options.split())
+    done, report = on_pretended_gpu(tmp_path, *options)
+    assert (done.rc, report.mixed) == (0, []), done.err
+    asked = {kernel for phase, kernel in report.kernels if phase in ("logprobs", "update")}
+    assert asked == {"varlen", "varlen backward"}
+    for phase in ("rollout", "logprobs", "update", "sync"):
+        waits = report.waited(phase)
+        assert sum(waits.values()) <= getattr(kind, phase), (phase, waits)
+    (row,) = metrics(tmp_path)
+    assert (row["no_update"], row["updates_skipped"]) == (None, 0)
+    assert row["grad_norm"] > 0
+    assert row["mismatch"] < 0.02  # nats: what bfloat16 rounds
+
+
+def test_float32_on_a_gpu_gives_the_figures_of_a_cpu(models, tmp_path):
+    """Decoding through modules, chunks of many rows, and the fused AdamW, which no CPU takes."""
+    on_gpu, on_cpu = tmp_path / "gpu", tmp_path / "cpu"
+    options = ("--steps", "3", "--algo", "grpo", "--lr", "0.01", *FLOAT32)
+    for place in (on_gpu, on_cpu):
+        place.mkdir()
+    done, report = on_pretended_gpu(on_gpu, *command(on_gpu, models, *options))
+    assert (done.rc, report.mixed) == (0, []), done.err
+    assert forked(command(on_cpu, models, *options), on_cpu).rc == 0
+    for actual, expected in zip(metrics(on_gpu), metrics(on_cpu), strict=True):
+        assert actual["tokens_sampled"] == expected["tokens_sampled"]
+        for figure in ("loss", "grad_norm", "entropy", "ref_kl"):
+            assert actual[figure] == pytest.approx(expected[figure], rel=1e-5, abs=1e-8), figure
+    assert expected["ref_kl"] > 1e-4
+
+
+def plant(monkeypatch: pytest.MonkeyPatch, owner: type | ModuleType, name: str, *change: str):
+    """Replace a line of a function by a faulty one."""
+    function = inspect.unwrap(getattr(owner, name))
+    source = textwrap.dedent(inspect.getsource(function))
+    line, faulty = change
+    assert source.count(line) == 1, f"{name} has no line {line!r} any more: plant another fault"
+    made = {}
+    exec(source.replace(line, faulty), function.__globals__, made)
+    monkeypatch.setattr(owner, name, made[name])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_refused_with_its_operator(fault, models, tmp_path, monkeypatch):
+    owner, name, line, faulty, operator = FAULTS[fault]
+    plant(monkeypatch, owner, name, line, faulty)
+    options = command(tmp_path, models, "--steps", "1", "--algo", "dapo")
+    done, report = on_pretended_gpu(tmp_path, *options)
+    assert done.rc != 0
+    assert len(report.mixed) == 1
+    assert f"[{operator}: " in report.mixed[0]
+
+
+def test_the_check_of_a_cards_kernels_runs(tmp_path):
+    def program() -> int:
+        assert gpu_right.product_error() < 1e-3
+        assert max(gpu_right.varlen_errors()) < gpu_right.ERROR_LIMIT
+        return 0
+
+    done, report = on_pretended_gpu(tmp_path, program=program)
+    assert (done.rc, report.mixed) == (0, []), done.err
+
+
+class PushedTo:
+    """Stands for vLLM: keeps what is pushed, as it is when it comes."""
+
+    def __init__(self, directory: str, **settings: object) -> None:
+        self.settings, self.pushed, self.calls = settings, {}, []
+        self.model_config = SimpleNamespace(max_model_len=128)
+
+    def apply_model(self, function: Callable) -> list:
+        own = SimpleNamespace(load_weights=lambda weights: set(), named_parameters=list)
+        return [function(own)]
+
+    def collective_rpc(self, name: str, kwargs: dict) -> None:
+        self.pushed = {name: tensor.clone() for name, tensor in kwargs["weights_iterator"]}
+
+    def reset_prefix_cache(self) -> bool:
+        return True
+
+    def sleep(self, level: int) -> None:
+        self.calls.append(level)
+
+    def wake_up(self, tags: list[str]) -> None:
+        self.calls.append(tags)
+
+
+@pytest.mark.parametrize("rank", [None, 2])
+def test_weights_are_pushed_to_vllm_without_a_wait(rank, models, tmp_path, monkeypatch):
+    """From slices in float32, and with an adapter merged."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=PushedTo))
+
+    def program() -> int:
+        model, optim = load_model(str(models / "policy")).model, OptimConfig(precision="bfloat16")
+        engine = VllmEngine(model, 275, (257,), 1024, 0.5, "bfloat16")
+        if rank:
+            add_adapter(model, rank, 4, "all-linear", seed=0)
+        share_out(Policy(model, 275, 1.0), optim)
+        Mode.current.report.phase = "push"
+        engine.sleep()
+        engine.sync_weights(merged_parameters(model))
+        engine.wake()
+        Mode.current.report.phase = ""
+        assert engine.llm.calls == [2, ["weights"], ["kv_cache"]]
+        own = load_model(str(models / "policy")).model.named_parameters()
+        for name, weight in own:
+            pushed = engine.llm.pushed.pop(name)
+            assert pushed.device == GPU
+            assert torch.equal(pushed, weight), name
+        assert not engine.llm.pushed
+        return 0
+
+    done, report = on_pretended_gpu(tmp_path, program=program)
+    assert (done.rc, report.mixed) == (0, []), done.err
+    assert report.waited("push") == {}
