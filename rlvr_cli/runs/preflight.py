@@ -51,7 +51,8 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     groups = session.sampler.verify(tried, drawn, session.rewarder)
     kept = [group for group in groups if trains(group, config.algorithm)]
     max_tokens = config.rollout.max_tokens
-    learns = bool(with_signal(kept, config.algorithm, max_tokens)) and any(
+    signal = with_signal(kept, config.algorithm, max_tokens, config.reward.weightless)
+    learns = bool(signal) and any(
         rollout.is_correct or rollout.rewards or not config.algorithm.needs_verdicts
         for group in kept
         for rollout in group.rollouts

@@ -49,7 +49,7 @@ def test_pass_at_1_with_interval_and_paired_p(tmp_path):
     b = open_source(made_run(tmp_path / "b", held_out="wrong"))
     _, first, second = pass_at_1([a, b])
     assert first[1:] == ["6", "0.000 [0.000, 0.390]", "1.000 [0.610, 1.000]", "", ""]
-    assert second[-2:] == ["-1.000 [-1.000, -0.610]", "0.031"]  # 2 of 2^6 signs are as far
+    assert second[-2:] == ["-1.000 [-1.000, -0.081]", "0.031"]  # 2 of 2^6 signs are as far
     write_rows(b.path / "rollouts" / "held-out-after.jsonl", [made_row("other", 0, "correct")])
     assert pass_at_1([a, b])[2][-2:] == ["no problem in common", "-"]
     late = [made_row("h0", 0, "wrong"), made_row("x", 0, "timeout"), made_row("y", 0, "correct")]
