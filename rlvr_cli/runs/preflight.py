@@ -12,6 +12,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Prompt
+from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.rollout.memory import Memory
 from rlvr_cli.rollout.sampler import response_seed
@@ -82,7 +83,10 @@ def _of_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[F
     text = text if len(text) <= _SHOWN else f"{text[:half]} … {text[-half:]}"
     opened = "opens <think> by itself" if first.think_open else "leaves <think> to the policy"
     stops = map(str, tokenizer.convert_ids_to_tokens(list(session.policy.stop_ids)))
-    lines = [("prompt", text), ("template", f"{opened}; a response ends with {' or '.join(stops)}")]
+    ends = f"{opened}; a response ends with {' or '.join(stops)}"
+    if config.data.date is not None and writes_date(tokenizer):
+        ends += f"; it writes the date, {config.data.date:%Y-%m-%d}"
+    lines = [("prompt", text), ("template", ends)]
     bad = 0
     if judged := to_judge(prompts, config.algorithm):
         bad = len(unreadable_golds(judged, session.sampler.verifier))
