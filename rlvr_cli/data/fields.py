@@ -39,6 +39,8 @@ _LIKE: dict[FieldName, re.Pattern[str]] = {
     "id": re.compile(r"id$|key|index", re.IGNORECASE),
 }
 """Patterns of other names that a field may have, for advice."""
+_POSITION = re.compile(r"(^|[_.])(index|idx|position|id)$", re.IGNORECASE)
+"""Names of places and keys, which hold no text of a problem."""
 _HASHES = "####"
 _BARE = 64
 """Characters up to which a line without a mark is a gold answer by the rule `long`."""
@@ -229,7 +231,9 @@ class FieldReader:
         free = (
             name
             for name, value in leaves
-            if name.lower() not in taken and isinstance(value, str | int | float | list)
+            if name.lower() not in taken
+            and isinstance(value, str | int | float | list)
+            and (field == "id" or not _POSITION.search(name))
         )
         best = shortened(next(filter(_LIKE[field].search, free), "NAME"))
         if earlier := self.taken[field].most_common(1):

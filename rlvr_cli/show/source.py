@@ -165,8 +165,8 @@ class Source:
         return by_key(responses, lambda response: response.group)
 
     def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
-        """Return each held-out set of a run as measured before training, or last; or each result.
-        A single one has an empty name."""
+        """Return each held-out set of a run as measured before training, or last since its first
+        step; or each result. A single one has an empty name."""
         if self.config is None:
             if len(self.results) == 1:
                 return {"": self.results[0].problems}
@@ -176,7 +176,7 @@ class Source:
         files = [folder / "held-out-before.jsonl"]
         if when == "newest":
             steps = sorted(folder.glob("held-out-step-*.jsonl"))
-            files += [*steps, folder / "held-out-after.jsonl"]
+            files = [*steps, folder / "held-out-after.jsonl"]
         rows = [row for file in [f for f in files if f.exists()][-1:] for row in stored_rows(file)]
         several = len(self.config.eval.sources) > 1
         parts = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if several else "")
