@@ -13,6 +13,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.data.rows import ResponseRow, stored_rows
+from rlvr_cli.evaluation.estimators import pass_estimate
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import read_results
 from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
@@ -185,6 +186,16 @@ class Source:
             for name, part in parts.items()
         }
 
+    def measured(self, when: str) -> dict[str, Any] | None:
+        """Return pass@1 of the held-out sets of a run, as `summary.json` has it; None without."""
+        sets = {}
+        for name, problems in self.held_out(when).items():
+            passed = pass_estimate([problem.tally for problem in problems], 1)
+            if passed is not None:
+                own = {"pass@1": passed["value"], "interval": passed["interval"]}
+                sets[name] = own | {"cons@k": None, "by_level": {}}
+        return {"sets": sets} if sets else None
+
 
 def open_source(path: Path) -> Source:
     """Open a run, a result, or a file of judged rows. Raises UserError for anything else."""
@@ -208,9 +219,12 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
         assert run.config is not None
         history, files = run.metrics, run.files
         mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
+        mirrors.send_measured(0, run.measured("before"))
         for metrics in history:
             groups = run.groups(metrics["step"]) if metrics["step"] in files else ()
             mirrors.send(metrics, (row for group in groups for row in group.rows))
+        if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
+            mirrors.send_measured(history[-1]["step"], run.measured("newest"))
         if mirrors.close():
             steps = f"{len(history)} steps of {run.path}"
             display.result("tracked", f"{steps}: {', '.join(trackers)}")
