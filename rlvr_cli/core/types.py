@@ -4,7 +4,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from verifiers import Verdict, Verification
+try:
+    from verifiers import Verdict, Verification
+except ImportError:
+    from rlvr_cli.core.libraries import other_verifiers
+
+    raise ImportError(other_verifiers() or "verifiers, a part of rlvr, is damaged") from None
 
 FinishReason = Literal["stop", "length"]
 FieldName = Literal["problem", "answer", "id", "response"]
