@@ -10,6 +10,7 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import Advantage
 from rlvr_cli.algorithm.kl import ESTIMATORS
 from rlvr_cli.algorithm.samples import Samples
+from rlvr_cli.core.types import TIE
 
 
 def group_normalized(
@@ -40,11 +41,12 @@ def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
 
 
 def mean_normalized(rewards_G: torch.Tensor) -> torch.Tensor:
-    """Compute A_i = (r_i - mean r) / mean r, [G], and 0 where all are alike. Rewards count from the
-    group's lowest, so that any two values are its 0 and 1. MaxRL, arXiv:2602.02710."""
+    """Compute A_i = (r_i - mean r) / mean r, [G], and 0 where all are alike up to `TIE`. Rewards
+    count from the group's lowest, so that any two values are its 0 and 1. MaxRL, arXiv:2602.02710.
+    """
     above_G = rewards_G - rewards_G.min()
     mean = above_G.mean()
-    return torch.where(above_G.max() > 0, (above_G - mean) / mean, 0.0)
+    return torch.where(above_G.max() > TIE, (above_G - mean) / mean, 0.0)
 
 
 def reward_to_go(rewards: torch.Tensor, gamma: float) -> torch.Tensor:

@@ -1,13 +1,13 @@
 """Dynamic sampling (DAPO, arXiv:2503.14476, section 3.2): refill with groups that have a signal."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.reward import length_penalty, shaped_reward
-from rlvr_cli.core.types import Group, Rollout
+from rlvr_cli.core.types import Group, Rollout, differ
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
@@ -21,24 +21,35 @@ def trains(group: Group, algo: Algorithm) -> bool:
     return not algo.needs_verdicts or len(group.judged) >= least
 
 
-def is_alike(group: Group, algo: Algorithm, max_tokens: int) -> bool:
-    """Return whether nothing sets the responses apart: what the filter compares, else rewards."""
+def is_alike(
+    group: Group, algo: Algorithm, max_tokens: int, weightless: Collection[str] = ()
+) -> bool:
+    """Return whether nothing sets the responses apart: what the filter compares, else rewards,
+    without those of the `weightless` names."""
     if algo.filter is not None:
         return not group.differs_in(algo.filter.metric)
-    return not _differ(group.judged, algo, max_tokens)
+    return not _is_set_apart(group.judged, algo, max_tokens, weightless)
 
 
-def _differ(judged: Sequence[Rollout], algo: Algorithm, max_tokens: int) -> bool:
-    if not algo.normalizes_each:
-        return len({shaped_reward(r, algo, max_tokens) for r in judged}) > 1
-    parts = [(*r.rewards.values(), r.reward, length_penalty(r, algo, max_tokens)) for r in judged]
-    return len(set(parts)) > 1
+def _is_set_apart(
+    judged: Sequence[Rollout], algo: Algorithm, max_tokens: int, weightless: Collection[str]
+) -> bool:
+    columns = [[shaped_reward(rollout, algo, max_tokens) for rollout in judged]]
+    if algo.normalizes_each:
+        names = {name for rollout in judged for name in rollout.rewards} - {*weightless}
+        columns = [[rollout.rewards[name] for rollout in judged] for name in names]
+        columns.append([rollout.reward or 0.0 for rollout in judged])
+        columns.append([length_penalty(rollout, algo, max_tokens) for rollout in judged])
+    return any(differ(column) for column in columns)
 
 
-def with_signal(groups: Sequence[Group], algo: Algorithm, max_tokens: int) -> list[Rollout]:
+def with_signal(
+    groups: Sequence[Group], algo: Algorithm, max_tokens: int, weightless: Collection[str] = ()
+) -> list[Rollout]:
     """Return the responses whose rewards give a gradient, shaped as in training: those of groups
     (else of a batch) with different ones, where a baseline or whitening takes the mean away; the
-    right ones, where their likelihood counts; else all. What is masked has none."""
+    right ones, where their likelihood counts; else all. What is masked has none, and neither has a
+    reward of a `weightless` name."""
     learns_right = algo.advantage.is_likelihood or algo.positive_nll > 0
     takes_all = not algo.needs_verdicts or (algo.advantage.kind == "return" and not algo.whiten)
     compared = [group.judged if algo.needs_verdicts else group.rollouts for group in groups]
@@ -46,8 +57,9 @@ def with_signal(groups: Sequence[Group], algo: Algorithm, max_tokens: int) -> li
         compared = [[rollout for part in compared for rollout in part]]
     signal: list[Rollout] = []
     for part in compared:
-        differ = not algo.advantage.is_likelihood and _differ(part, algo, max_tokens)
-        signal += [r for r in part if takes_all or differ or (learns_right and r.is_correct)]
+        compares = not algo.advantage.is_likelihood
+        is_apart = compares and _is_set_apart(part, algo, max_tokens, weightless)
+        signal += [r for r in part if takes_all or is_apart or (learns_right and r.is_correct)]
     if algo.masks_cut_off:
         signal = [rollout for rollout in signal if rollout.completion.finish_reason != "length"]
     return signal
@@ -66,6 +78,8 @@ class Batch:
     gen_batches: int = 0
     given_up: Literal["skip", "stop"] | None = None
     """What the cap does with a batch that it left short; None for one that may train."""
+    weightless: Collection[str] = ()
+    """Names of the rewards that are only logged."""
 
     def next_draw(self) -> int:
         """Return how many problems to sample next: 0 if the batch is full or the cap is reached."""

@@ -27,10 +27,16 @@ def policy_loss(
         log_weight = old_logprobs - inputs.rollout_logprobs
         surrogate = corrected(algo.correction, log_weight, mask).detach() * surrogate
     token_loss = -surrogate - algo.entropy_coef * inputs.entropy
+    # A bound on a response is at work with its advantage; one on a token on its ratio's own side.
+    is_above = inputs.ratio > 1
+    if algo.surrogate.is_of_response:
+        is_above = inputs.advantages > 0
     per_token = {
         "entropy": inputs.entropy.detach(),
         "approx_kl": k1(old_logprobs, inputs.logprobs).detach(),
         "clip_fraction": clipped.to(mask),
+        "clip_fraction_low": (clipped & ~is_above).to(mask),
+        "clip_fraction_high": (clipped & is_above).to(mask),
     }
     if algo.kl is not None:
         divergence = _divergence(algo.kl, inputs)

@@ -61,6 +61,11 @@ class RewardConfig(Section):
         return parse_rewards(self.functions)
 
     @property
+    def weightless(self) -> frozenset[str]:
+        """Return the names of the rewards that are only logged."""
+        return frozenset(term.name for term in self.terms if not term.weight)
+
+    @property
     def pays_verdict(self) -> bool:
         """Return whether the verdict is a part of the sum."""
         return any(term.spec == "math" and term.weight for term in self.terms)

@@ -112,11 +112,15 @@ def to_samples(
     if not algo.reads_responses:
         samples.rollout_logprobs = _padded([completion.logprobs for completion in completions])
     if algo.normalizes_each:
-        values = [[r.rewards.get(term.name, r.reward) for term in asked] for _, _, r in judged]
-        penalties = [length_penalty(rollout, algo, max_tokens) for _, _, rollout in judged]
-        columns = torch.tensor([*zip(*values, strict=True), penalties], dtype=torch.float64)
-        weights = torch.tensor([*(term.weight for term in asked), 1.0], dtype=torch.float64)
-        samples.terms = torch.stack((columns.T, weights.expand(len(judged), -1)), -1)
+        pairs = [
+            [
+                *((r.rewards.get(term.name, r.reward), term.weight) for term in asked),
+                (length_penalty(r, algo, max_tokens), 1.0),
+            ]
+            for _, _, r in judged
+        ]
+        shape = len(judged), len(asked) + 1, 2
+        samples.terms = torch.tensor(pairs, dtype=torch.float64).reshape(shape)
     return samples
 
 

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 
@@ -40,6 +41,8 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     model together. Raises UserError for anything wrong with the input, before a model is loaded
     where it can be known."""
     sets = _problem_sets(configs, asked)
+    directory = None if asked.out is None or not is_first() else ResultDirectory(asked.out)
+    began = broadcast_from_first(datetime.now() if directory is None else directory.began)
     plans: dict[tuple[str, str], tuple[Plan, ProblemSet]] = {}
     for config in configs:
         problems = sets[config.data.source]
@@ -52,8 +55,10 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
             )
             boxed = config.data.model_copy(update={"prompt": "boxed"})
             config = config.model_copy(update={"data": boxed})
+        if config.data.date is None:
+            dated = config.data.model_copy(update={"date": began})
+            config = config.model_copy(update={"data": dated})
         plans[config.model, problems.name] = plan_for(config, problems), problems
-    directory = None if asked.out is None or not is_first() else ResultDirectory(asked.out)
     names = dict(zip(plans, file_names(list(plans)), strict=True))
     results = []
     with open_judge(asked.judge) as equality:
@@ -89,6 +94,8 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                         **fingerprint.engine_versions(session.engine.name, *hardware),
                         **fingerprint.judging(form, asked.judge),
                     }
+                    if ends := session.plan.config.rollout.ends:
+                        how["ends"] = list(ends)
                     say_template(prompts, session, display)
                     if directory is None:
                         done = PartialResult(None, how, params.samples)

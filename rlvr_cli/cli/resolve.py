@@ -96,9 +96,11 @@ def load(
             raise UserError(f"--from {parent} brings its own model; leave --model out")
         from rlvr_cli.runs.checkpoint import whole_checkpoints
 
-        # The new run begins with the newest whole checkpoint; it fills in its sources of rewards.
+        # The new run begins with the newest whole checkpoint; it has its own date and sources of
+        # rewards.
         layer = config.run_layer(parent, "--from")
-        inherited = [one for one in layer if not one.key.startswith("reward.sources")]
+        ours = ("reward.sources", "data.date")
+        inherited = [one for one in layer if not one.key.startswith(ours)]
         checkpoint = next(whole_checkpoints(parent, LOG.warning), None)
         if checkpoint is None:
             raise UserError(f"--from {parent}: it has no checkpoint yet")
@@ -207,6 +209,8 @@ def load_again(
         given = [setting for setting in given if setting.key != "reward.functions"]
     else:
         _refuse_code_of(saved)
+    if "rollout.ends" not in before:  # an earlier version began it, which knew no others
+        saved = [*saved, Given("rollout.ends", [], str(run))]
     as_it_was = f"--resume goes on with {run} as it was"
     for key in [*(key for key, *_ in given), *others]:
         setting = config.setting_at(key)

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, changed_cells
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import first_written
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Prompt
 from rlvr_cli.data.problems import ProblemSet, load_all
@@ -18,7 +20,13 @@ from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first
 from rlvr_cli.rollout.plan import plan_for
-from rlvr_cli.rollout.session import Session, check_teacher, open_session, prompts_for
+from rlvr_cli.rollout.session import (
+    Session,
+    check_teacher,
+    open_session,
+    prompts_for,
+    with_date,
+)
 from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, load_weights, whole_checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import warn_of_bad_golds
@@ -62,7 +70,9 @@ def start(
             needs = {"need_answer": algo.needs_verdicts, "need_response": algo.reads_responses}
             problems = load_all(data.sources, data.split or "train", data, **needs)
         plan = plan_for(config, problems)
+        began = first_written(directory) if again else datetime.now()
         session = stack.enter_context(open_session(plan, training=True))
+        session = with_date(session, began)
         config = session.plan.config
         parent = None
         if config.parent and (newest is None or config.algorithm.has_reference_model):

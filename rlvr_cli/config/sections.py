@@ -1,5 +1,6 @@
 """The sections of the configuration: each setting with its type, default, meaning and use."""
 
+from datetime import datetime
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -53,6 +54,9 @@ class DataConfig(Section):
     """System message, which replaces the chat template's default; none keeps that default."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, kept=True)
     """Arguments for the chat template, such as `enable_thinking: false`."""
+    date: datetime | None = setting(None, read_by=SAMPLING, on_resume="free")
+    """Date that a chat template writes, such as 2026-11-27; none means that on which the run or the
+    evaluation began."""
     answer_format: Format | None = setting(None, kept=True)
     """Form in which an answer counts; none means the problem set's, else the prompt's."""
     rest: bool = setting(False, read_by=("train",))
@@ -83,6 +87,9 @@ class RolloutConfig(Section):
         ge=1,
     )
     """Length limit of a response, in tokens."""
+    ends: tuple[str, ...] | None = setting(None, read_by=SAMPLING)
+    """Tokens that end a response beside those that the model names; none means the one with which
+    its chat template ends a turn."""
     temperature: float = setting(1.0, flag="--temperature", panel="Sampling", gt=0, le=100)
     """Sampling temperature, above 0."""
     top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)

@@ -8,6 +8,7 @@ import shutil
 import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from fnmatch import fnmatchcase
 from io import BufferedReader
 from pathlib import Path
@@ -217,6 +218,12 @@ def integrity_error(
     except (ValueError, RuntimeError):  # a name with a NUL, links in a circle
         return f"{MANIFEST} cannot be read"
     return None
+
+
+def first_written(directory: Path) -> datetime:
+    """Return when the oldest file inside was written; the present time where there is none."""
+    times = [path.lstat().st_mtime for path in directory.rglob("*") if path.is_file()]
+    return datetime.fromtimestamp(min(times)) if times else datetime.now()
 
 
 def lock_directory(directory: Path) -> IO[Any]:

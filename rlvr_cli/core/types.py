@@ -4,7 +4,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
-from verifiers import Verdict, Verification
+try:
+    from verifiers import Verdict, Verification
+except ImportError:
+    from rlvr_cli.core.libraries import other_verifiers
+
+    raise ImportError(other_verifiers() or "verifiers, a part of rlvr, is damaged") from None
 
 FinishReason = Literal["stop", "length"]
 FieldName = Literal["problem", "answer", "id", "response"]
@@ -16,6 +21,8 @@ TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
 """The figures that a run keeps of a token that an update saw."""
 NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
 """Verdicts that are not about the response: it gets no reward."""
+TIE = 1e-9
+"""Rewards that differ by no more are equal: sums of weighted ones round at 1e-16 of their size."""
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 
@@ -120,13 +127,18 @@ class Group:
         if metric in ("accuracy", "auto"):
             return self.is_mixed
         is_sum = metric == "reward"
-        paid = {r.reward if is_sum else r.rewards.get(metric, r.reward) for r in self.judged}
-        return len(paid) > 1
+        return differ(r.reward if is_sum else r.rewards.get(metric, r.reward) for r in self.judged)
 
     @property
     def judged(self) -> list[Rollout]:
         """Return the responses with a verdict of their own: no timeout, no unreadable gold."""
         return [rollout for rollout in self.rollouts if rollout.reward is not None]
+
+
+def differ(rewards: Iterable[float | None]) -> bool:
+    """Return whether rewards, none of them None, differ by more than `TIE`."""
+    paid = [reward for reward in rewards if reward is not None]
+    return bool(paid) and max(paid) - min(paid) > TIE
 
 
 def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[dict[str, Any]]:

@@ -4,10 +4,11 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any, Literal
 
 from rlvr_cli.core.jsonl import parse_json
-from rlvr_cli.core.text import LONGEST_ANSWER, shortened
+from rlvr_cli.core.text import LONGEST_ANSWER, format_value, shortened
 from rlvr_cli.core.types import FieldName, Problem, Turn
 from verifiers import boxed_answer
 
@@ -38,6 +39,8 @@ _LIKE: dict[FieldName, re.Pattern[str]] = {
     "id": re.compile(r"id$|key|index", re.IGNORECASE),
 }
 """Patterns of other names that a field may have, for advice."""
+_POSITION = re.compile(r"(^|[_.])(index|idx|position|id)$", re.IGNORECASE)
+"""Names of places and keys, which hold no text of a problem."""
 _HASHES = "####"
 _BARE = 64
 """Characters up to which a line without a mark is a gold answer by the rule `long`."""
@@ -90,6 +93,7 @@ class FieldReader:
         path, value = self._first(row, "problem")
         if value is None:
             raise BadRowError(self._missing(row, "problem"))
+        value = stored_chat(value)
         turns, text, reply = read_chat(value, path) if is_chat(value) else ((), value, None)
         text = checked_text(text, path)
         answer, source = self._answer(row, reply, path, need_answer)
@@ -110,6 +114,7 @@ class FieldReader:
         """Read a row of responses: its problem, with an empty id or text where it has none, and the
         responses. Raises BadRowError."""
         path, value = self._first(row, "problem")
+        value = stored_chat(value)
         place, responses = self._responses(row)
         text = read_chat(value, path)[1] if is_chat(value) else value
         has_text = isinstance(text, str) and bool(text.strip())
@@ -167,9 +172,14 @@ class FieldReader:
         if isinstance(value, str) and path.endswith("s"):
             parsed = _parsed(value)
             value = parsed if isinstance(parsed, list) else value
-        texts = value if isinstance(value, list) else [value]
-        if not texts or not all(isinstance(text, str) for text in texts):
+        texts = [lone_turn(text, path) for text in value] if isinstance(value, list) else [value]
+        numbers = [number for number, text in enumerate(texts, 1) if not isinstance(text, str)]
+        if numbers or not texts:
             wrong = "an empty list" if value == [] else "neither a text nor a list of texts"
+            if len(texts) > 1:
+                first = texts[numbers[0] - 1]
+                kind = "null" if first is None else format_value(first)
+                wrong += f" (number {numbers[0]} of {len(texts)} is {kind})"
             raise BadRowError(f"field {path} is {wrong}")
         return path, tuple(texts)
 
@@ -221,7 +231,9 @@ class FieldReader:
         free = (
             name
             for name, value in leaves
-            if name.lower() not in taken and isinstance(value, str | int | float | list)
+            if name.lower() not in taken
+            and isinstance(value, str | int | float | list)
+            and (field == "id" or not _POSITION.search(name))
         )
         best = shortened(next(filter(_LIKE[field].search, free), "NAME"))
         if earlier := self.taken[field].most_common(1):
@@ -304,6 +316,9 @@ def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tu
         value = _parsed(value) or value
     if isinstance(value, list | tuple) and value and rule in ("text", "long"):
         return ", ".join(gold_and_place(part, rule, field)[0] for part in value), ""
+    if isinstance(value, Decimal):
+        value = f"{value:f}"
+        value = value.rstrip("0").rstrip(".") if "." in value else value
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadRowError(f"field {field} is neither a text nor a number")
     if isinstance(value, float):
@@ -337,6 +352,12 @@ def _plain_number(value: float) -> str:
 def is_chat(value: Any) -> bool:
     """Return whether a value is a list of objects, as chats are."""
     return isinstance(value, list) and bool(value) and all(isinstance(t, dict) for t in value)
+
+
+def stored_chat(value: Any) -> Any:
+    """Return the chat that a text holds as JSON; any other value as it is."""
+    chat: Any = _parsed(value) if isinstance(value, str) else None
+    return chat if is_chat(chat) and {"role", "from"} & chat[0].keys() else value
 
 
 def read_chat(value: list[dict[str, Any]], field: str) -> tuple[tuple[Turn, ...], str, str | None]:

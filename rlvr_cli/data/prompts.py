@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -37,6 +38,9 @@ TEMPLATES = {
         "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
     ),
 }
+_CLOCK = "strftime_now"
+"""The function by which a chat template writes the date."""
+_REPLY = "Five."
 _QUESTIONS = ("What is 47 * 6 + 15?", "Add 2 and 3.")
 _RESPONSES = (
     "<think>47 * 6 = 282, and 282 + 15 = 297</think><answer>297</answer>",
@@ -56,9 +60,11 @@ def render_prompts(
     max_tokens: int,
     system: str | None = None,
     arguments: Mapping[str, Any] = MappingProxyType({}),
+    date: datetime | None = None,
 ) -> tuple[list[Prompt], list[str]]:
     """Render every problem as a prompt, by the tokenizer's chat template with its `arguments` if it
-    has one: behind the turns of the problem's own chat, `system` replacing its system turn.
+    has one: behind the turns of the problem's own chat, `system` replacing its system turn. A
+    template that writes a date writes this one, by default today's.
 
     Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and one
     line for each other problem. Raises UserError for an unknown template, and if the tokenizer's
@@ -73,6 +79,9 @@ def render_prompts(
                 f"data.chat.{shortened(name)}: the chat template of {tokenizer.name_or_path} takes "
                 "no such argument"
             )
+    if writes_date(tokenizer):
+        clock = datetime.now() if date is None else date
+        arguments = {_CLOCK: clock.strftime, **arguments}
     longest = context * max(map(len, tokenizer.get_vocab()))  # characters
     deadline = time.monotonic() + _SECONDS + _SECONDS_EACH * len(problems)
     for problem in problems:
@@ -83,7 +92,8 @@ def render_prompts(
         length = len(text) + sum(len(content) for _, content in turns)
         if length <= longest:
             text = pattern.replace("{problem}", text)
-            text = _rendered(tokenizer, (*turns, ("user", text)), arguments, name, deadline)
+            chat = (*turns, ("user", text))
+            text = _rendered(tokenizer, chat, arguments, name, deadline)
             length = len(text)
         if length > longest:
             too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
@@ -99,11 +109,37 @@ def render_prompts(
     return prompts, too_long
 
 
+def writes_date(tokenizer: Any) -> bool:
+    """Return whether the chat template may ask for the date."""
+    return _CLOCK in str(tokenizer.chat_template)
+
+
+def turn_end(tokenizer: Any) -> str | None:
+    """Return the token with which the chat template ends the policy's turn. None where there is no
+    template, or one that fails, or ends turns with text or not at all."""
+    if tokenizer.chat_template is None:
+        return None
+    turns, deadline = (("user", _QUESTIONS[1]), ("assistant", _REPLY)), time.monotonic() + _SECONDS
+    try:
+        text = _rendered(tokenizer, turns, {}, "a turn", deadline, is_prompt=False)
+    except UserError:
+        return None
+    rest = text.rpartition(_REPLY)[2].strip()
+    added = sorted(tokenizer.get_added_vocab(), key=len, reverse=True)
+    return next((token for token in added if rest.startswith(token)), None)
+
+
 def _rendered(
-    tokenizer: Any, turns: Sequence[Turn], arguments: Mapping[str, Any], name: str, deadline: float
+    tokenizer: Any,
+    turns: Sequence[Turn],
+    arguments: Mapping[str, Any],
+    name: str,
+    deadline: float,
+    is_prompt: bool = True,
 ) -> str:
-    """Render turns as a prompt by the chat template, untrusted code in a sandbox and bounds, or as
-    plain text without one. Raises UserError if it fails, or leaves out a system turn."""
+    """Render turns, as a prompt if the policy goes on, by the chat template, untrusted code in a
+    sandbox and bounds, or as plain text without one. Raises UserError if it fails, or leaves out a
+    system turn."""
     if tokenizer.chat_template is None:
         return "\n\n".join(content for _, content in turns) + "\n"
     chat = [{"role": role, "content": content} for role, content in turns]
@@ -111,7 +147,7 @@ def _rendered(
     try:
         with bounded(max(_LEAST_S, deadline - time.monotonic()), _MEMORY):
             text = tokenizer.apply_chat_template(
-                chat, tokenize=False, add_generation_prompt=True, **arguments
+                chat, tokenize=False, add_generation_prompt=is_prompt, **arguments
             )
         if not isinstance(text, str):
             raise TypeError("it gives no text")

@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib import resources
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Annotated, Any, Literal, cast
 
@@ -38,6 +38,8 @@ _UNPACKED, _TIMES = 64 << 20, 200
 _PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\n)")
 """The start of JSON over many lines: an array, or an object whose brace ends the line."""
+_WRAPPERS = {"data", "rows", "problems", "examples", "instances"}
+"""Keys of an object under which all rows of a file may stand as a list."""
 FILE_TYPES = (*COPIES, ".gz", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
 _MOST_MADE = 20_000
@@ -177,6 +179,8 @@ def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow
     try:
         data = datasets.load_dataset(spec.source, spec.subset, split=split)
     except Exception as error:
+        if Path(spec.source).parent.is_dir():
+            raise UserError(f"{shortened(spec.source)}: no such file") from None
         reason = str(error).strip().split("\n")[0]
         copy = f"{name}_{split}.jsonl" if name != spec.source else f"{name}.jsonl"
         raise UserError(
@@ -212,8 +216,20 @@ def file_rows(path: Path) -> Iterator[SourceRow]:
 
 
 def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
-    """Yield the rows of JSON lines or of a JSON array; the value of an invalid line is a
-    BadRowError. Raises UserError at a line that is too long, and where an array is invalid."""
+    """Yield the rows of JSON lines or of a JSON array, or of one inside a lone object; the value of
+    an invalid line is a BadRowError. Raises UserError at a line that is too long, and where an
+    array is invalid."""
+    rows = _json_rows(name, file)
+    first = list(islice(rows, 2))
+    row = first[0][2] if len(first) == 1 else None
+    inside = row.get(next(iter(_WRAPPERS & row.keys()), "")) if isinstance(row, dict) else None
+    if isinstance(inside, list):
+        rows = ((f"{name}:{number}", number, value) for number, value in enumerate(inside, 1))
+        first = []
+    yield from chain(first, rows)
+
+
+def _json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
     readable: Any = file if hasattr(file, "peek") else io.BufferedReader(file)
     if _ARRAY.match(readable.peek(64)):
         yield from ((f"{name}:{n}", n, row) for n, row in enumerate(json_values(name, readable), 1))

@@ -10,6 +10,8 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -26,6 +28,8 @@ from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.report import Cluster, Result, judged_problems
 
 _REPORT, _RESPONSES, _UNFINISHED = "report.json", "responses", "unfinished"
+_BEGAN = "began"
+"""The key under which each unfinished row keeps when the evaluation began."""
 _SHOWN = 10
 _LARGEST_REPORT = 256 << 20
 _LONGEST_NAME = 180
@@ -64,8 +68,14 @@ class PartialResult:
     by a power cut is sampled again. Raises UserError if the file is of other settings.
     """
 
-    def __init__(self, path: Path | None, fingerprint: Fingerprint, samples: int) -> None:
-        self.path, self.fingerprint = path, fingerprint
+    def __init__(
+        self,
+        path: Path | None,
+        fingerprint: Fingerprint,
+        samples: int,
+        began: datetime | None = None,
+    ) -> None:
+        self.path, self.fingerprint, self.began = path, fingerprint, began
         self.rows_of: dict[str, list[ResponseRow]] = {}
         """The rows by the problem's id."""
         self.dropped = 0
@@ -96,7 +106,7 @@ class PartialResult:
         files.write_atomically(path, "".join(map(self._line, self.rows_of.values())))
 
     def _line(self, rows: Sequence[ResponseRow]) -> str:
-        return jsonl_line({"fingerprint": self.fingerprint, "rows": rows})
+        return jsonl_line({"fingerprint": self.fingerprint, _BEGAN: self.began, "rows": rows})
 
     def add(self, identity: str, rows: Sequence[ResponseRow]) -> None:
         """Store the rows of a finished problem; they are on the disk when this returns."""
@@ -118,6 +128,9 @@ class ResultDirectory:
         self.directory = directory
         self._lock: IO[str] | None = None
         files.refuse_links(directory, (_UNFINISHED, _RESPONSES))
+        self.began = self._beginning()
+        """When the evaluation began: as its unfinished rows say, else as its first file was
+        written; the present time where there is none."""
         if (directory / _UNFINISHED).is_dir():
             self.hold()
         elif directory.exists():
@@ -134,12 +147,21 @@ class ResultDirectory:
                     f"--out {self.directory}: it exists already, finished; name another"
                 )
 
+    def _beginning(self) -> datetime:
+        for path in sorted((self.directory / _UNFINISHED).glob("*.jsonl")):
+            with (
+                suppress(OSError, ValueError, KeyError, TypeError),
+                files.open_regular(path) as file,
+            ):
+                return datetime.fromisoformat(str(parse_json(file.readline())[_BEGAN]))
+        return files.first_written(self.directory)
+
     def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> PartialResult:
         """Return the partial result of this name, empty if there is none."""
         self.hold()
         with files.writing(f"--out {self.directory}"):
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
-            return PartialResult(path, fingerprint, samples)
+            return PartialResult(path, fingerprint, samples, self.began)
 
     def finish(self, report: Mapping[str, Any], rows: Mapping[str, Sequence[ResponseRow]]) -> None:
         """Write the rows in their order, then the report, atomically; remove partial results."""

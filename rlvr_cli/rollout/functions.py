@@ -10,14 +10,25 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from rlvr_cli.core.text import format_value, shortened
+
 GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
 _LONGEST = 300
+_TURNED = (("response", "problem"), ("responses", "problems"))
+"""The names of parameters that are given by name, in this order."""
+_OF_TEXT = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
+_MISLEADING = (
+    _OF_TEXT | {"response", "responses", "completion", "completions"},
+    _OF_TEXT | {"problem", "problems"},
+)
+"""Names of a first and of a second parameter that do not get what they say."""
 _Reply = dict[str, Any]
 
 
@@ -77,7 +88,7 @@ def _rewards(function: _Function, rows: list[Any], responses: list[str]) -> list
         except (TypeError, ValueError, OverflowError):
             is_number = False
         if not is_number:
-            raise _BadRewardError(f"it returned {value!r:.80}, not a finite number")
+            raise _BadRewardError(f"it returned {format_value(value)}, not a finite number")
     return [float(value) for value in rewards]
 
 
@@ -115,17 +126,28 @@ def _load(spec: str, directory: str) -> _Function:
         raise _BadRewardError(f"it has no function {name}") from None
     if not callable(function):
         raise _BadRewardError(f"{name} is no function")
-    signature = inspect.signature(function)
-    try:
-        signature.bind({}, "")
-    except TypeError:
-        takes = "a reward takes (problem, response) or (problems, responses)"
-        hint = "; a function of TRL's form needs three lines around it (docs/coming-from.md)"
-        is_trl = "completions" in signature.parameters
-        raise _BadRewardError(takes + hint if is_trl else takes) from None
+    call, takes_batch = _bound(function)
     file = Path(module.__file__ or "")
     source = hashlib.sha256(file.read_bytes()).hexdigest()
-    return _Function(function, file, source, next(iter(signature.parameters)) == "problems")
+    return _Function(call, file, source, takes_batch)
+
+
+def _bound(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
+    """Return what takes problem and response in this order, and whether it takes lists of them.
+    Raises _BadRewardError for a function whose parameters say that they are something else."""
+    signature = inspect.signature(function)
+    names = tuple(signature.parameters)[:2]
+    is_misled = any(name in wrong for name, wrong in zip(names, _MISLEADING, strict=False))
+    with suppress(TypeError):
+        signature.bind({}, "")
+        if names in _TURNED:
+            return lambda problem, response: function(response, problem), names == _TURNED[1]
+        if not is_misled and not inspect.iscoroutinefunction(function):
+            return function, names[0] == "problems"
+    hint = f", not {'async ' * inspect.iscoroutinefunction(function)}{shortened(str(signature))}"
+    if "completions" in signature.parameters:
+        hint = "; a function of TRL's form needs three lines around it (docs/coming-from.md)"
+    raise _BadRewardError(f"a reward takes (problem, response) or (problems, responses){hint}")
 
 
 def _module_at(path: Path) -> ModuleType:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import zip_longest
 
 import torch
@@ -13,11 +14,11 @@ from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.signals import raise_if_interrupted
-from rlvr_cli.core.text import plural
+from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, Prompt
 from rlvr_cli.core.versions import describe_versions, installed_version, untried_versions
 from rlvr_cli.data.problems import ProblemSet
-from rlvr_cli.data.prompts import forward_samples, render_prompts
+from rlvr_cli.data.prompts import forward_samples, render_prompts, turn_end, writes_date
 from rlvr_cli.model.adapter import add_adapter, is_adapter, merged_parameters
 from rlvr_cli.model.forward import PACKED, Forward, choose_forward
 from rlvr_cli.model.loading import (
@@ -29,7 +30,7 @@ from rlvr_cli.model.loading import (
     unused_gpu,
 )
 from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.ranks.group import gather, shard, world
+from rlvr_cli.ranks.group import broadcast_from_first, gather, shard, world
 from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.memory import Memory, this_machine
@@ -105,7 +106,8 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         if not training:
             waits = with_vllm and device == "cuda"
             dtype = rollout.precision if waits else dtype
-        policy, teacher = load_model(config.model, waits, dtype), None
+        policy, config = with_ends(load_model(config.model, waits, dtype), config)
+        teacher = None
         model, vocabulary = policy.model, len(policy.tokenizer)
         if training and config.teacher is not None:
             teacher = load_teacher(config.teacher, policy, waits)
@@ -148,6 +150,42 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
             yield Session(*made, teacher, teacher_forward)
         finally:
             engine.close()
+
+
+def with_ends(policy: LoadedModel, config: Config) -> tuple[LoadedModel, Config]:
+    """Return the policy with the tokens of `rollout.ends`, or the one with which its chat template
+    ends a turn, among the ends of its responses; and the settings, which name what is new. Raises
+    UserError for what is no token."""
+    tokenizer, ends = policy.tokenizer, config.rollout.ends
+    vocabulary = tokenizer.get_vocab()
+    if ends is None:
+        shown = turn_end(tokenizer)
+        ends = ()
+        if shown is not None and vocabulary[shown] not in policy.stop_ids:
+            ends = (shown,)
+            stops = map(str, tokenizer.convert_ids_to_tokens(list(policy.stop_ids)))
+            text = (
+                "%s: its chat template ends a turn with %s, which ends no response of it, only %s"
+            )
+            advice = "does; here both do (--set rollout.ends=[] takes it back)"
+            LOG.warning(f"{text} {advice}", config.model, shown, " or ".join(stops))
+    if unknown := [end for end in ends if end not in vocabulary]:
+        raise UserError(f"rollout.ends {shortened(unknown[0])}: {config.model} has no such token")
+    ids = {*policy.stop_ids, *(vocabulary[end] for end in ends)}
+    rollout = config.rollout.model_copy(update={"ends": ends})
+    policy = replace(policy, stop_ids=tuple(sorted(ids)))
+    return policy, config.model_copy(update={"rollout": rollout})
+
+
+def with_date(session: Session, began: datetime) -> Session:
+    """Return the session with the date on which its run began, if its chat template writes one and
+    the settings have none."""
+    config = session.plan.config
+    if config.data.date is not None or not writes_date(session.policy.tokenizer):
+        return session
+    data = config.data.model_copy(update={"date": broadcast_from_first(began)})
+    plan = replace(session.plan, config=config.model_copy(update={"data": data}))
+    return replace(session, plan=plan)
 
 
 def check_before_loading(config: Config, training: bool) -> tuple[Memory, Config]:
@@ -244,6 +282,7 @@ def prompts_for(
         max_tokens,
         config.data.system,
         config.data.chat,
+        config.data.date,
     )
     shown = too_long[:_SHOWN_TOO_LONG]
     if len(too_long) > len(shown):

@@ -313,7 +313,7 @@ def computing_settings(config: Config) -> dict[str, Any]:
     fixed = {key for key, at in settings.items() if at is None or at.use.on_resume == "fixed"}
     if config.optim.schedule != "constant":
         fixed.add("steps")
-    return {key: value for key, value in flat.items() if key in fixed and value != {}}
+    return {key: value for key, value in flat.items() if key in fixed and value not in ({}, [])}
 
 
 def state_of(trainer: Trainer) -> State:
@@ -352,10 +352,12 @@ def restore(trainer: Trainer, state: State) -> None:
                     "the run, begin a new one with rlvr train --from"
                 )
             raise OtherRunError(f"{text} computes with {format_value(then[key])}; put it back")
-    sources = ", ".join(trainer.config.data.sources)
-    model = trainer.config.teacher or trainer.config.model
+    data, model = trainer.config.data, trainer.config.teacher or trainer.config.model
+    prompts = f"the problems of {', '.join(data.sources)}, or prompts"
+    if data.date is not None:
+        prompts += f" (their template writes {data.date:%Y-%m-%d}; --set data.date=… is another)"
     for digest, own, name in (
-        ("problems", trainer.problems_digest, f"the problems of {sources}, or prompts"),
+        ("problems", trainer.problems_digest, prompts),
         ("start", trainer.start_digest, f"the weights of {model}, the reference policy,"),
     ):
         if state.values[digest] != own:

@@ -12,6 +12,7 @@ History = Sequence[Mapping[str, Any]]
 """The metrics of each step, oldest first."""
 
 MORE_SIGNAL = "take easier or harder problems, a stronger model, more samples (-n) or --max-tokens"
+OTHERS_ALONE = "what trains is another reward than math, on wrong responses alone"
 _WINDOW = 3
 """Steps over which a warning averages, so that a single odd step raises none."""
 _MOSTLY_RIGHT = 0.9
@@ -51,6 +52,11 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
     if cut_off is not None and cut_off > config.cut_off_share:
         text = f"{cut_off:.0%} of the responses are cut off"
         yield "cut off", f"{text}; raise --max-tokens (guards.cut_off_share)"
+    newest = history[-_WINDOW:]
+    has_right = any(row["no_update"] or row["verdicts"].get("correct") for row in newest)
+    has_others = any(key.startswith("reward/") for key in history[-1]) if history else False
+    if len(newest) == _WINDOW and has_others and not has_right:
+        yield "none right", f"no response is right: {OTHERS_ALONE}: {MORE_SIGNAL}"
     rejected = _recent(history, "rejected_share")
     if rejected is not None and rejected > config.rejected_share:
         text = f"the correction rejects {rejected:.0%} of the responses, which do not train"

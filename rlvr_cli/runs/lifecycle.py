@@ -119,9 +119,15 @@ class RunLifecycle:
             with Interrupts(alone=world() == 1) as interrupts:
                 with interrupts.interruptible():
                     self.progress["before"] = self.progress["before"] or self._measured("before")
-                self._train(interrupts)
-                with interrupts.interruptible():
-                    after = self._measured("after")
+                trainer, warn = self.trainer, self.display.warn
+                to = self.trackers, self.run.directory, trainer.config, trainer.step + 1, warn
+                with closing(Mirrors(*to)) as mirrors:
+                    if not trainer.step:
+                        mirrors.send_measured(0, self.progress["before"])
+                    self._train(interrupts, mirrors)
+                    with interrupts.interruptible():
+                        after = self._measured("after")
+                    mirrors.send_measured(trainer.step, after)
         except KeyboardInterrupt:
             self._save_together()
             self._conclude("interrupted after")
@@ -132,13 +138,10 @@ class RunLifecycle:
             raise
         self._conclude("done:", after)
 
-    def _train(self, interrupts: Interrupts) -> None:
+    def _train(self, interrupts: Interrupts, mirrors: Mirrors) -> None:
         trainer, config, steps = self.trainer, self.trainer.config, self.trainer.config.steps
         lines = StepLines(self.display, steps, bool(trainer.held_out and config.eval.every))
-        run = self.run.directory
-        mirrors = Mirrors(self.trackers, run, config, trainer.step + 1, self.display.warn)
-        progress = self.display.progress("training", steps, done=trainer.step)
-        with closing(mirrors), progress as bar:
+        with self.display.progress("training", steps, done=trainer.step) as bar:
             trainer.watch = bar.enter
             for result in trainer.train_steps(interrupts.interruptible):
                 self.run.record(result)

@@ -12,11 +12,12 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Prompt
+from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.rollout.memory import Memory
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
-from rlvr_cli.runs.guards import MORE_SIGNAL
+from rlvr_cli.runs.guards import MORE_SIGNAL, OTHERS_ALONE
 
 _PROBLEMS = 8
 """Problems of the probe: some seconds' work, and enough to see a signal that is there."""
@@ -51,7 +52,8 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     groups = session.sampler.verify(tried, drawn, session.rewarder)
     kept = [group for group in groups if trains(group, config.algorithm)]
     max_tokens = config.rollout.max_tokens
-    learns = bool(with_signal(kept, config.algorithm, max_tokens)) and any(
+    signal = with_signal(kept, config.algorithm, max_tokens, config.reward.weightless)
+    learns = bool(signal) and any(
         rollout.is_correct or rollout.rewards or not config.algorithm.needs_verdicts
         for group in kept
         for rollout in group.rollouts
@@ -81,7 +83,10 @@ def _of_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[F
     text = text if len(text) <= _SHOWN else f"{text[:half]} … {text[-half:]}"
     opened = "opens <think> by itself" if first.think_open else "leaves <think> to the policy"
     stops = map(str, tokenizer.convert_ids_to_tokens(list(session.policy.stop_ids)))
-    lines = [("prompt", text), ("template", f"{opened}; a response ends with {' or '.join(stops)}")]
+    ends = f"{opened}; a response ends with {' or '.join(stops)}"
+    if config.data.date is not None and writes_date(tokenizer):
+        ends += f"; it writes the date, {config.data.date:%Y-%m-%d}"
+    lines = [("prompt", text), ("template", ends)]
     bad = 0
     if judged := to_judge(prompts, config.algorithm):
         bad = len(unreadable_golds(judged, session.sampler.verifier))
@@ -164,15 +169,17 @@ def of_probe(
     own = {name: mean for name, mean in metrics.items() if name.startswith("reward/")}
     parts += [f"{name} {mean:.3g}" for name, mean in own.items() if mean is not None]
     line = f"{len(groups)} problems, {responses} responses: {', '.join(parts)}"
-    if not learns:
-        verdict_counts = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
-        text = f"the probe found no signal: on {len(groups)} problems nothing sets right responses"
-        texts.append(f"{text} apart from wrong ones ({verdict_counts}): {MORE_SIGNAL}")
     if has_format and judged and not right:
         other = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
         text = f"no response had the format {data.answer_format}, so none can be rewarded"
         remedy = f"judge any form with --set data.answer_format=any{other}"
         texts.append(f"{text}: {remedy}, or take a model that writes it")
+    if learns and judged and own and not verdicts.get("correct"):
+        texts.append(f"no response of the probe is right: {OTHERS_ALONE}: {MORE_SIGNAL}")
+    if not learns:
+        verdict_counts = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
+        text = f"the probe found no signal: on {len(groups)} problems nothing sets right responses"
+        texts.append(f"{text} apart from wrong ones ({verdict_counts}): {MORE_SIGNAL}")
     if metrics["cut_off_share"] > _OFTEN:
         text = f"{metrics['cut_off_share']:.0%} of the responses were cut off at --max-tokens"
         texts.append(f"{text}: raise it, or take a model whose responses end")

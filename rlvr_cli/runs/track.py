@@ -14,6 +14,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, write_atomically
 from rlvr_cli.core.settings import leaves
+from rlvr_cli.evaluation.measure import held_out_metrics
 
 _TABLE_EVERY, _ROWS = 10, 8
 _ID, _PROJECT = "track-id.txt", "rlvr"
@@ -113,8 +114,6 @@ class Mirrors:
 
     def send(self, metrics: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
         """Queue a step's figures, and in every tenth step its first responses."""
-        if not self.clients:
-            return
         step = metrics["step"]
         numbers = {key: value for key, value in metrics.items() if type(value) in (int, float)}
         figures = {key: value for key, value in numbers.items() if key != "step"}
@@ -123,6 +122,13 @@ class Mirrors:
         for name, (send, _) in list(self.clients.items()):
             with self._guarded(name):
                 send(step, figures, table)
+
+    def send_measured(self, step: int, figures: Mapping[str, Any] | None) -> None:
+        """Queue the figures of the held-out sets, as `summary.json` has them: before training those
+        of step 0, after it of the last one."""
+        if figures is not None and self.clients:
+            metrics = held_out_metrics(figures.get("sets", {"": figures}))
+            self.send({"step": step, **metrics}, ())
 
     def close(self) -> bool:
         """Send what is queued; return whether all was sent."""

@@ -58,13 +58,15 @@ def pass_at_1(sources: Sequence[Source]) -> Table:
     by_data = {name.rpartition(" on ")[2]: problems for name, problems in first.items()}
     for number, source in enumerate(sources, 1):
         before = source.held_out("before") if source.config else {}
-        for name, now in source.held_out().items():
+        last = source.held_out()
+        for name in last if last else before:
+            now = last.get(name, ())
             alone = next(iter(first.values())) if len(first) == 1 else ()
             base = first.get(name) or by_data.get(name.rpartition(" on ")[2], alone)
             of_first = {(p.id, p.rows[0]["problem"]): p.tally for p in base}
             pairs = [(p.tally, of_first.get((p.id, p.rows[0]["problem"]))) for p in now]
             both = [(a, b) for a, b in pairs if b is not None and a.n and b.n]
-            counted = sum(problem.tally.n > 0 for problem in now)
+            counted = sum(problem.tally.n > 0 for problem in now or before.get(name, ()))
             difference, p = ("", "") if number == 1 else ("no problem in common", "-")
             if both and number > 1:
                 ours, theirs = (
@@ -144,11 +146,12 @@ def show_responses(
         head = f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"
         display.lines([head], "bold")
         display.lines([cut(str(first["problem"])), ""])
+        digits = telling_digits([reward for reward, _ in group.paid.values()])
         for row in rows:
             parts = [f"sample {row['sample']}  {row['verdict']}: {reason(row)}"]
             if row["sample"] in group.paid:
                 reward, advantage = group.paid[row["sample"]]
-                parts.append(f"reward {reward:+.2f}")
+                parts.append(f"reward {reward:+.{digits}f}")
                 parts += [] if advantage is None else [f"advantage {advantage:+.3f}"]
             parts += [] if row["n_tokens"] is None else [plural(row["n_tokens"], "token")]
             parts += ["cut off"] if row["finish_reason"] == "length" else []
@@ -163,6 +166,12 @@ def show_responses(
         raise UserError(f"{source.path}: no response with {words}{hint}")
 
 
+def telling_digits(values: Sequence[float]) -> int:
+    """Return how many decimals tell values apart that are not the same in nine; two at least."""
+    count = len({round(value, 9) for value in values})
+    return next(n for n in range(2, 10) if n == 9 or len({round(v, n) for v in values}) == count)
+
+
 def thought_dimmed(response: str) -> Text:
     """Return a response as text that no terminal obeys, with its thought dimmed."""
     thought, end, answer = response.rpartition("</think>")
@@ -171,13 +180,14 @@ def thought_dimmed(response: str) -> Text:
 
 def follow(runs: Sequence[Source], display: Display) -> None:
     """Show runs again as steps come, until all have ended; a pipe gets a line per step."""
-    seen, sizes = [0] * len(runs), list[int]()
+    seen, drawn = [0] * len(runs), None
     lines = [StepLines(display, run.config.steps, True) for run in runs if run.config]
     while True:
         has_ended = all((run.path / "summary.json").exists() for run in runs)
         files = [run.path / "metrics.jsonl" for run in runs]
-        if (now := [file.stat().st_size if file.exists() else 0 for file in files]) != sizes:
-            sizes = now
+        sizes = [file.stat().st_size if file.exists() else 0 for file in files]
+        if drawn != (sizes, has_ended):  # the last measurement comes after the last step
+            drawn = sizes, has_ended
             if display.console.is_terminal:
                 display.console.clear()
                 show_runs(runs, display)

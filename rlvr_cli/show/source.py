@@ -13,6 +13,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.data.rows import ResponseRow, stored_rows
+from rlvr_cli.evaluation.estimators import pass_estimate
 from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import read_results
 from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
@@ -165,8 +166,8 @@ class Source:
         return by_key(responses, lambda response: response.group)
 
     def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
-        """Return each held-out set of a run as measured before training, or last; or each result.
-        A single one has an empty name."""
+        """Return each held-out set of a run as measured before training, or last since its first
+        step; or each result. A single one has an empty name."""
         if self.config is None:
             if len(self.results) == 1:
                 return {"": self.results[0].problems}
@@ -176,7 +177,7 @@ class Source:
         files = [folder / "held-out-before.jsonl"]
         if when == "newest":
             steps = sorted(folder.glob("held-out-step-*.jsonl"))
-            files += [*steps, folder / "held-out-after.jsonl"]
+            files = [*steps, folder / "held-out-after.jsonl"]
         rows = [row for file in [f for f in files if f.exists()][-1:] for row in stored_rows(file)]
         several = len(self.config.eval.sources) > 1
         parts = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if several else "")
@@ -184,6 +185,16 @@ class Source:
             name if len(parts) > 1 else "": judged_problems(part, None)
             for name, part in parts.items()
         }
+
+    def measured(self, when: str) -> dict[str, Any] | None:
+        """Return pass@1 of the held-out sets of a run, as `summary.json` has it; None without."""
+        sets = {}
+        for name, problems in self.held_out(when).items():
+            passed = pass_estimate([problem.tally for problem in problems], 1)
+            if passed is not None:
+                own = {"pass@1": passed["value"], "interval": passed["interval"]}
+                sets[name] = own | {"cons@k": None, "by_level": {}}
+        return {"sets": sets} if sets else None
 
 
 def open_source(path: Path) -> Source:
@@ -208,9 +219,12 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
         assert run.config is not None
         history, files = run.metrics, run.files
         mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
+        mirrors.send_measured(0, run.measured("before"))
         for metrics in history:
             groups = run.groups(metrics["step"]) if metrics["step"] in files else ()
             mirrors.send(metrics, (row for group in groups for row in group.rows))
+        if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
+            mirrors.send_measured(history[-1]["step"], run.measured("newest"))
         if mirrors.close():
             steps = f"{len(history)} steps of {run.path}"
             display.result("tracked", f"{steps}: {', '.join(trackers)}")

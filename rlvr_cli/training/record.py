@@ -114,7 +114,8 @@ class StepRecord:
         plan, model, rests = self.session.plan, self.session.policy.model, dict[str, Any]()
         limit = plan.training.max_tokens
         if plan.config.data.rest:
-            differ = [not is_alike(group, batch.algo, limit) for group in batch.sampled]
+            ignored = batch.weightless
+            differ = [not is_alike(group, batch.algo, limit, ignored) for group in batch.sampled]
             rests = {"rested": self.rested, "groups_with_signal": mean(differ)}
         row = {
             "step": step,
@@ -182,7 +183,8 @@ def step_throughput(
     """Compute the throughput of one step, whose `row` has its tokens and seconds by phase, from
     what it sampled, of at most `limit` tokens, and the two lengths of each row that trained."""
     epochs, took = row.get("epochs", 1), row.get("seconds_update")
-    signal = with_signal([g for g in batch.sampled if trains(g, batch.algo)], batch.algo, limit)
+    might_train = [group for group in batch.sampled if trains(group, batch.algo)]
+    signal = with_signal(might_train, batch.algo, limit, batch.weightless)
     is_cuda = model.device.type == "cuda"
     peak = peak_flops(torch.cuda.get_device_name(model.device) if is_cuda else "")
     figures = {

@@ -107,18 +107,20 @@ class Trainer:
         Sampling goes on inside `interruptible()`: left there, the step has changed no weight.
         """
         engine, algo, policy = self.session.engine, self.config.algorithm, self.session.policy
-        max_tokens = self.params.max_tokens
+        max_tokens, size = self.params.max_tokens, self.config.rollout.prompts
+        weightless = self.config.reward.weightless
         for step in range(self.step + 1, self.config.steps + 1):
             record = StepRecord(self.session, self.watch)
             phase = "reading" if algo.reads_responses else "rollout"
             with interruptible(), record.phase(phase, memory="awake"):
-                batch = Batch(self.config.rollout.prompts, algo, self.carried)
+                batch = Batch(size, algo, self.carried, weightless=weightless)
                 first = self.order.cursor
                 while missing := batch.next_draw():
                     draws = self.order.draw(missing)
                     prompts, drawn = self._rollout(draws)  # ROLLOUT: G responses a problem,
                     groups = self._verify(prompts, drawn)  # as VERIFY asks for them
-                    self.order.note(draws, [is_alike(group, algo, max_tokens) for group in groups])
+                    alike = [is_alike(group, algo, max_tokens, weightless) for group in groups]
+                    self.order.note(draws, alike)
                     batch.keep(groups)  # FILTER: the groups that train
                 self.carried = batch.end()
                 record.rested = self.order.cursor - first - len(batch.sampled)
@@ -141,7 +143,8 @@ class Trainer:
                 samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
                 if no_update:
                     samples.advantages = torch.zeros_like(samples.mask)  # a critic's are no signal
-                no_update = no_update if len(samples) else "all rejected"
+                if no_update is None and not len(samples):
+                    no_update = "all rejected"
                 with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
                     learns_policy = no_update is None or algo.pulls
                     record.update = self.updater.update(
@@ -251,6 +254,6 @@ class Trainer:
             return "batch not full", True
         if algo.masks_cut_off and bool(samples.is_cut_off.all()):
             return "all cut off", True
-        if with_signal(batch.kept, algo, self.params.max_tokens):
+        if with_signal(batch.kept, algo, self.params.max_tokens, batch.weightless):
             return None, False
         return "no signal", not (len(samples) and (algo.critic is not None or algo.pulls))

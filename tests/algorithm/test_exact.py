@@ -167,6 +167,12 @@ def test_maxrl_divides_by_the_mean_of_rewards_0_and_1(rewards):
         np.testing.assert_allclose(actual, expected, atol=1e-12, rtol=0)
 
 
+def test_what_ties_up_to_rounding_has_no_mean_to_divide_by():
+    r = torch.tensor([0.1 + 0.2, 0.3, 0.3], dtype=torch.float64)  # 5.6e-17 apart
+    assert mean_normalized(r).tolist() == [0, 0, 0]
+    assert mean_normalized(r + torch.tensor([1e-6, 0, 0])).tolist() == pytest.approx([2, -1, -1])
+
+
 def batch_of(groups: list[int], terms: np.ndarray | None = None) -> Samples:
     B = len(groups)
     return Samples(

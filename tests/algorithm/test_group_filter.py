@@ -7,7 +7,7 @@ import pytest
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.group_filter import Batch, is_alike, trains, with_signal
 from rlvr_cli.algorithm.kinds import GroupNormalized, MaskOverlong, Mixed, SoftOverlong
-from rlvr_cli.algorithm.reward import Reward, reward
+from rlvr_cli.algorithm.reward import Reward, RewardConfig, reward
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from rlvr_cli.evaluation.measure import rollout_metrics
@@ -276,6 +276,36 @@ def test_rewards_that_are_normalized_each_set_apart_what_their_sum_does_not():
     group = paid(make_group(0, RIGHT, WRONG), {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0})
     assert (is_alike(group, each, 10), len(with_signal([group], each, 10))) == (False, 2)
     assert (is_alike(group, summed, 10), len(with_signal([group], summed, 10))) == (True, 0)
+
+
+def test_a_reward_without_weight_sets_nothing_apart():
+    each = Algorithm(advantage=GroupNormalized(normalization="each"))
+    right = paid(make_group(0, RIGHT, RIGHT), {"math": 0.7}, {"math": 0.7})
+    group = replace(
+        right,
+        rollouts=tuple(
+            replace(rollout, rewards={"math": 1.0, "format": float(sample)})
+            for sample, rollout in enumerate(right.rollouts)
+        ),
+    )
+    ignored = RewardConfig(functions=("math:0.7", "format:0")).weightless
+    assert ignored == {"format"}
+    assert (is_alike(group, each, 10, ignored), with_signal([group], each, 10, ignored)) == (
+        True,
+        [],
+    )
+    assert len(with_signal([group], each, 10)) == 2  # with a weight it would
+
+
+def test_sums_that_tie_up_to_rounding_are_alike():
+    group = paid(make_group(0, RIGHT, RIGHT, RIGHT), {"a": 0.1, "b": 0.2}, {"a": 0.3}, {"a": 0.3})
+    assert len({rollout.reward for rollout in group.rollouts}) == 2  # 0.30000000000000004 and 0.3
+    for algo in (GRPO, ALGORITHMS["maxrl"]):
+        assert is_alike(group, algo, 10)
+        assert with_signal([group], algo, 10) == []
+    assert not group.differs_in("reward")
+    apart = paid(make_group(0, RIGHT, RIGHT), {"a": 0.3}, {"a": 0.3 + 1e-6})
+    assert (is_alike(apart, GRPO, 10), apart.differs_in("reward")) == (False, True)
 
 
 def test_a_reward_without_parts_is_normalized_by_itself():

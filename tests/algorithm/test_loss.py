@@ -11,6 +11,7 @@ import torch
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.kinds import (
     KL,
+    Cispo,
     Clip,
     Critic,
     DualClip,
@@ -19,6 +20,7 @@ from rlvr_cli.algorithm.kinds import (
     GeometricMask,
     IterativeReference,
     MaskedWeights,
+    SequenceClip,
     SequenceMask,
     TruncatedWeights,
     Unclipped,
@@ -324,3 +326,27 @@ def test_the_clip_of_ppo_is_that_of_grpo_with_other_advantages():
         with_gradient(ppo, tokens, n)[:2], with_gradient(grpo, tokens, n)[:2], strict=True
     ):
         assert torch.equal(ours, other)
+
+
+@pytest.mark.parametrize(
+    ("surrogate", "low", "high"),
+    [
+        (Clip(low=0.2, high=0.3), [0, 0, 1, 0], [1, 0, 0, 0]),
+        (DualClip(low=0.2, high=0.3, dual=1.5), [0, 0, 1, 0], [1, 1, 0, 0]),
+        (Cispo(low=0.2, high=0.3), [0, 0, 1, 1], [1, 1, 0, 0]),
+        (SequenceClip(low=0.2, high=0.3), [0, 0, 1, 0], [1, 0, 0, 0]),
+        (Unclipped(kind="ratio"), [0] * 4, [0] * 4),
+    ],
+)
+def test_the_clipped_share_is_told_by_its_bounds(surrogate, low, high):
+    """Four responses of a token, whose ratios are 2, 2, 0.5 and 0.5, with A = 1, -1, -1 and 1."""
+    logprobs = torch.tensor([[2.0], [2.0], [0.5], [0.5]], dtype=torch.float64).log()
+    advantages = torch.tensor([[1.0], [-1.0], [-1.0], [1.0]], dtype=torch.float64)
+    zeros, ones = torch.zeros_like(logprobs), torch.ones_like(logprobs)
+    inputs = LossInputs(logprobs, zeros, zeros, zeros, zeros, advantages, ones, zeros)
+    algo = Algorithm(surrogate=surrogate)
+    _, per_token = policy_loss(algo, inputs, LossDenominators(4, 4, 1), 0.0)
+    for name, expected in (("low", low), ("high", high)):
+        assert per_token[f"clip_fraction_{name}"].flatten().tolist() == expected
+    both = per_token["clip_fraction_low"] + per_token["clip_fraction_high"]
+    assert torch.equal(both, per_token["clip_fraction"])

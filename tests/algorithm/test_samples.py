@@ -3,8 +3,10 @@
 import pytest
 import torch
 
+from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import MaskOverlong, SoftOverlong
+from rlvr_cli.algorithm.kinds import GroupNormalized, MaskOverlong, SoftOverlong
+from rlvr_cli.algorithm.reward import parse_rewards
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 
@@ -48,6 +50,14 @@ def test_a_batch_of_some_rows_has_their_columns_and_no_others():
     assert some.entropy is None
     assert some.column("entropy").tolist() == [[0] * 3] * 2
     assert len(to_samples([], Algorithm(), 10, 0)) == 0
+
+
+def test_without_a_row_the_rewards_to_normalize_have_their_columns():
+    each = Algorithm(advantage=GroupNormalized(normalization="each"))
+    asked = parse_rewards(("math", "format:0.2"))
+    actual = to_samples([], each, 10, 0, asked)
+    assert actual.terms.shape == (0, 3, 2)
+    assert with_advantages(actual, each, 0.0).advantages.shape == (0, 0)
 
 
 @pytest.mark.parametrize(

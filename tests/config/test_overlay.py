@@ -1,6 +1,7 @@
 """One layer of settings over another, and the answer to a name that is none."""
 
 import re
+from pathlib import Path
 
 import pytest
 from typer.main import get_command
@@ -47,14 +48,20 @@ TRIED = [
     *("--beta", "--output-dir", "--max-steps", "--epochs"),
     *("--dtype", "--report-to", "--wandb", "--lora-r"),
     *("--gradient-checkpointing", "--system-prompt", "--prompt", "--reward"),
-    *("--eval-every", "--push-to-hub", "--name", "--device"),
+    *("--eval-every", "--push-to-hub", "--name", "--device", "--delta", "--num-epochs"),
+    *("--multi_objective_aggregation", "--clip_ratio_c", "--use_kl_in_reward", "--critic_warmup"),
+    *("--norm_adv_by_std_in_grpo", "--overlong_buffer_len", "--filter_groups", "--tools"),
+    *("--repetition_penalty", "--vllm_server_host", "--deepspeed", "--load_in_4bit"),
+    *("--use_liger_kernel", "--off_policy_mask_threshold", "--use_bias_correction_kl"),
+    *("--val_before_train", "--cast_lm_head_to_fp32", "--generation_kwargs", "--shuffle_dataset"),
+    *("--num_generations_eval", "--vllm_tensor_parallel_size"),
 ]
 """What people type who come from TRL."""
 
 
 def flags() -> set[str]:
-    train = get_command(app).commands["train"]
-    return {option for item in train.params for option in item.opts}
+    commands = get_command(app).commands.values()
+    return {option for command in commands for item in command.params for option in item.opts}
 
 
 @pytest.mark.parametrize("flag", TRIED)
@@ -87,6 +94,31 @@ def test_what_is_counted_otherwise_is_said_with_its_arithmetic():
     assert foreign_answer("report_to") == "report_to is --track here"
     settings = {name for text in sentences for name in re.findall(r"--set ([\w.]+)=", text)}
     assert settings <= {row.name for row in ROWS}
+
+
+def test_each_foreign_name_in_the_tables_of_the_page_is_answered():
+    """Words in backticks of the columns of TRL and verl, without a class, a command or a value."""
+    page = Path(__file__).parents[2] / "docs" / "coming-from.md"
+    rows = [line.split("|")[1:3] for line in page.read_text().splitlines() if line[:2] == "| "]
+    named = [word for row in rows[1:] for cell in row for word in re.findall(r"`([^`]+)`", cell)]
+    names = [re.split("[=,]", part)[0] for word in named for part in word.split(", ")]
+    tried = [name for name in names if re.fullmatch(r"[a-z][\w.]+", name) and name.islower()]
+    assert {"beta", "norm_adv_by_std_in_grpo", "vllm_mode", "trainer.n_gpus_per_node"} <= {*tried}
+    assert [name for name in tried if foreign_answer(name) is None] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("delta", "--set algorithm.surrogate=dual_clip --set algorithm.surrogate.dual=… here"),
+        ("push_to_hub", "rlvr export RUN --push NAME"),
+        ("num_epochs", "an epoch is problems / --prompts of them"),
+        ("multi_objective_aggregation", "is --set algorithm.advantage.normalization=… here"),
+        ("use_kl_in_reward", "is --set algorithm.kl.place=… here"),
+    ],
+)
+def test_a_foreign_name_is_answered_by_what_does_the_same(name, answer):
+    assert answer in foreign_answer(name)
 
 
 @pytest.mark.parametrize(

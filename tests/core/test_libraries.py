@@ -2,6 +2,7 @@
 text only."""
 
 import logging
+import os
 import subprocess
 import sys
 import warnings
@@ -131,3 +132,28 @@ def test_a_distribution_laid_over_our_verifiers_is_noticed(monkeypatch):
 
     monkeypatch.setattr(metadata, "distribution", lambda name: Laid())
     assert f"has the name verifiers in this environment ({ours / 'verifiers'})" in other_verifiers()
+
+
+@pytest.fixture
+def with_theirs(tmp_path):
+    """An environment in which another distribution's `verifiers` comes first."""
+    (tmp_path / "verifiers").mkdir()
+    (tmp_path / "verifiers" / "__init__.py").write_text("")
+    (tmp_path / "verifiers-0.4.0.dist-info").mkdir()
+    (tmp_path / "verifiers-0.4.0.dist-info" / "METADATA").write_text("Name: verifiers\n")
+    ours = Path(rlvr_cli.__file__).parents[1]
+    return os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ours}"}
+
+
+@pytest.mark.parametrize(
+    "command", [("-m", "rlvr_cli", "doctor"), ("-c", "import rlvr_cli.core.types")]
+)
+def test_the_doctor_and_the_first_import_say_so_in_a_line(command, with_theirs, tmp_path):
+    words = [sys.executable, *command]
+    done = subprocess.run(
+        words, env=with_theirs, cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode != 0
+    assert "rror: another distribution has the name verifiers" in done.stderr.splitlines()[-1]
+    if "doctor" in command:
+        assert done.stderr.count("\n") == 1

@@ -1,12 +1,13 @@
 """From problems to token ids."""
 
 import json
+from datetime import datetime
 
 import pytest
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
-from rlvr_cli.data.prompts import TEMPLATES, render_prompts, template_text
+from rlvr_cli.data.prompts import TEMPLATES, render_prompts, template_text, turn_end
 from rlvr_cli.model.loading import load_model
 
 PROBLEM = Problem("1", "What is 1 + 1?", "2")
@@ -130,3 +131,37 @@ def test_a_template_of_the_users_own(tmp_path):
     path.write_text("Solve it.")
     with pytest.raises(UserError, match=r"the file has no \{problem\} in it"):
         template_text(str(path))
+
+
+def test_a_template_writes_the_date_that_it_is_given(tokenizer, monkeypatch):
+    llama = (
+        "{% if not day is defined %}{% set day = strftime_now('%d %b %Y') %}{% endif %}"
+        "{{ day }}: {{ messages[0].content }}"
+    )
+    monkeypatch.setattr(tokenizer, "chat_template", llama)
+    began = datetime(2024, 7, 26, 23, 59)
+    assert put(tokenizer, PROBLEM, date=began) == "26 Jul 2024: What is 1 + 1?"
+    assert put(tokenizer, PROBLEM) == f"{datetime.now():%d %b %Y}: What is 1 + 1?"
+    named = put(tokenizer, PROBLEM, date=began, arguments={"day": "then"})
+    assert named == "then: What is 1 + 1?"
+    monkeypatch.setattr(tokenizer, "chat_template", "{{ messages[0].content }}")
+    assert put(tokenizer, PROBLEM, date=began) == "What is 1 + 1?"
+
+
+@pytest.mark.parametrize(
+    ("behind", "expected"),
+    [
+        ("<|end|>", "<|end|>"),
+        (" \n<|end|>\n", "<|end|>"),
+        ("\n\n", None),
+        ("", None),
+        ("###<|end|>", None),
+        ("{{ raise_exception('no turn of yours') }}", None),
+    ],
+)
+def test_the_end_of_a_turn_is_the_token_behind_it(tokenizer, monkeypatch, behind, expected):
+    template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}" + behind + "{% endfor %}"
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    assert turn_end(tokenizer) == expected
+    monkeypatch.setattr(tokenizer, "chat_template", None)
+    assert turn_end(tokenizer) is None

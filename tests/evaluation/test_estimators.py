@@ -17,6 +17,7 @@ from rlvr_cli.evaluation.estimators import (
     default_ks,
     interval,
     paired_difference,
+    paired_interval,
     pass_at_k,
     pass_estimate,
     student,
@@ -204,20 +205,38 @@ def test_students_quantiles():
 def test_a_paired_difference_by_hand():
     actual = paired_difference([1, 1, 0.5, 1], [0, 1, 0.5, 0.5])
     # Differences 1, 0, 0, 1/2: mean 3/8, s^2 = (25 + 9 + 9 + 1) / 64 / 3, t(3) = 3.1824.
-    half = 3.1824 * math.sqrt(44 / 64 / 3 / 4)
+    # Student's half is 0.7617; a share of 1 - 0.025^(1/4) at -1 in place of 1 moves it further.
+    half = 2 * (1 - 0.025**0.25)
+    assert 3.1824 * math.sqrt(44 / 64 / 3 / 4) == pytest.approx(0.7617, abs=1e-4)
     assert [actual[key] for key in ("value", "better", "worse", "problems")] == [0.375, 2, 0, 4]
     assert actual["interval"] == pytest.approx((0.375 - half, 1.0), abs=1e-4)
-    assert actual["p"] == pytest.approx(0.5, abs=0.02)  # of +-1 +-1/2, two of four reach 3/2
+    assert actual["p"] == 0.5  # of +-1 +-1/2, two of four reach 3/2
 
 
 def test_equal_differences_are_not_certain():
-    # z^2 / (P + z^2) to each side: 3.8415 / 6.8415 of three problems, 3.8415 / 33.8415 of thirty.
-    three = paired_difference([1, 1, 1], [0, 0, 0])
-    assert three["interval"] == pytest.approx((1 - 0.561498, 1.0), abs=1e-6)
+    # 0.025^(1/30) = 0.884297: a share of 0.115703 at -1/8 in place of 1/8, or at +-1 in place of 0.
     eighths = paired_difference([0.5] * 30, [0.375] * 30)
-    assert eighths["interval"] == pytest.approx((0.125 * 0.886486, 0.125 * 1.113514), abs=1e-6)
+    assert eighths["interval"] == pytest.approx((0.125 * 0.768593, 0.125 * 1.231407), abs=1e-6)
     thirty = paired_difference([0.5] * 30, [0.5] * 30)
-    assert thirty["interval"] == pytest.approx((-0.113514, 0.113514), abs=1e-6)
+    assert thirty["interval"] == pytest.approx((-0.115703, 0.115703), abs=1e-6)
+
+
+@pytest.mark.parametrize("problems", range(2, 13))
+def test_the_interval_of_equal_differences_agrees_with_the_test_of_signs(problems):
+    # All signs alike: 2 of 2^P. 0 is outside from six problems on, where p is 1/32.
+    actual = paired_difference([1] * problems, [0] * problems)
+    assert actual["p"] == 2.0 ** (1 - problems)
+    assert (actual["interval"][0] > 0) == (actual["p"] < 0.05) == (problems >= 6)
+
+
+@pytest.mark.parametrize("problems", range(2, 13))
+def test_a_paired_interval_covers_a_difference_of_equal_odds(problems):
+    """Exact coverage of the truth 0, where each problem differs by +1 or -1 at equal odds."""
+    covered = 0.0
+    for better in range(problems + 1):
+        low, high = paired_interval([1.0] * better + [-1.0] * (problems - better))
+        covered += math.comb(problems, better) / 2**problems * (low <= 0 <= high)
+    assert covered >= 0.92  # those of 2 to 5 problems had 0.50, 0.75, 0.875 and 0.938
 
 
 @given(st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=10))
@@ -242,20 +261,25 @@ def test_many_pairs_are_tested_by_drawn_signs():
 
 
 def test_the_p_of_drawn_signs_is_near_that_of_all_signs():
-    # 14 differences of 1 and 2 quarters, as the sum over all 2^14 signs has it; 9,999 draws have a
-    # standard error of at most 0.005.
+    # 17 better and 7 worse by 1: 2 x sum of C(24, k) up to 7; draws have a standard error of 0.002.
+    actual = paired_difference([1.0] * 17 + [0.0] * 31, [0.0] * 17 + [1.0] * 7 + [0.0] * 24)
+    exact = 2 * sum(math.comb(24, k) for k in range(8)) / 2**24
+    assert actual["p"] == pytest.approx(exact, abs=0.01)
+    assert paired_difference([1.0] * 3000, [0.0] * 3000)["p"] == 1 / 10_000  # in several parts
+
+
+def test_the_p_of_few_differences_is_exact():
+    # 14 differences of 1 and 2 quarters, as the sum over all 2^14 signs has it.
     sizes = [1, 2] * 7
     sums = [sum(signed) for signed in itertools.product(*((-s, s) for s in sizes))]
     actual = paired_difference(
         [s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 10 + [0.25, 0.5] * 2
     )
-    assert actual["p"] == pytest.approx(
-        sum(abs(total) >= 15 - 6 for total in sums) / 2**14, abs=0.015
-    )
-    # 9 better and 4 worse by 1: 2 x (1 + 13 + 78 + 286 + 715) / 2^13.
+    assert actual["p"] == sum(abs(total) >= 15 - 6 for total in sums) / 2**14
+    # 9 better and 4 worse: 2 x (1 + 13 + 78 + 286 + 715) / 2^13; 3 better and 0 worse: 2 / 2^3.
     actual = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
-    assert actual["p"] == pytest.approx(2 * (1 + 13 + 78 + 286 + 715) / 2**13, abs=0.015)
-    assert paired_difference([1.0] * 3000, [0.0] * 3000)["p"] == 1 / 10_000  # in several parts
+    assert actual["p"] == 2 * (1 + 13 + 78 + 286 + 715) / 2**13
+    assert paired_difference([1.0] * 3 + [0.5] * 9, [0.0] * 3 + [0.5] * 9)["p"] == 0.25
 
 
 def test_values_that_are_ones_but_for_a_last_bit_have_an_interval():

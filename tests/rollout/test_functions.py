@@ -108,3 +108,45 @@ def test_one_helper_never_stands_for_another_of_its_name(asked, tmp_path):
         (tmp_path / name / f"{name}.py").write_text(code)
     reply = answering(str(tmp_path), ["one/one.py", "two/two.py"])({})
     assert reply["error"] == "two/two.py: beside.py is beside another reward as well; rename one"
+
+
+@pytest.mark.parametrize(
+    ("signature", "expected"),
+    [
+        ("problem, response", 4.0),
+        ("response, problem", 4.0),
+        ("response, problem, scale=2", 4.0),
+        ("problem, completion", 4.0),
+        ("row, response", 4.0),
+        ("response, answer, **more", "(response, answer, **more)"),
+        ("prompt, response", "(prompt, response)"),
+        ("response, row", "(response, row)"),
+        ("a, problem", "(a, problem)"),
+        ("completions, answer, **more", "a function of TRL's form needs three lines around it"),
+        ("prompts, completions", "a function of TRL's form needs three lines around it"),
+    ],
+)
+def test_a_parameter_gets_what_its_name_says_or_the_function_is_refused(
+    asked, tmp_path, signature, expected
+):
+    names = {"response": "len(response)", "completion": "len(completion)"}
+    body = next((text for name, text in names.items() if name in signature), "0")
+    (tmp_path / "own.py").write_text(f"def own({signature}): return {body}")
+    if isinstance(expected, float):
+        assert asked("own.py", "four")["rewards"] == [expected]
+    else:
+        error = asked("own.py", "four")["error"]
+        assert error.startswith("own.py: a reward takes (problem, response) or (problems, respon")
+        assert expected in error
+
+
+def test_lists_in_the_other_order_and_what_is_no_reward(asked, tmp_path):
+    (tmp_path / "own.py").write_text(
+        "def own(responses, problems): return [len(r) + (p['word'] == 'a') for r, p in "
+        "zip(responses, problems)]"
+    )
+    assert asked("own.py", "four", "")["rewards"] == [5.0, 1.0]
+    (tmp_path / "own.py").write_text("async def own(problem, response): return 1")
+    assert asked("own.py", "")["error"].endswith("not async (problem, response)")
+    (tmp_path / "own.py").write_text("def own(problem, response): return [0.98] * 99")
+    assert asked("own.py", "")["error"].endswith("0.98, 0.98, 0.98, ...], not a finite number")

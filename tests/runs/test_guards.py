@@ -29,6 +29,10 @@ WARNED = {
     "entropy": ({"entropy": 0.001}, "entropy has collapsed to 0.001 nats a token, with 40% right"),
     "old": ({"approx_kl": 2.0}, "KL to the policy that sampled is 2 nats a token"),
     "reference": ({"ref_kl": 3.0}, "KL to the reference policy is 3 nats a token"),
+    "none right": (
+        {"verdicts": {"wrong": 100}, "reward/brief": 0.5, "pass@1": 0.0, "mixed_share": 0.0},
+        "no response is right: what trains is another reward than math, on wrong responses alone",
+    ),
     "timeouts": (
         {"verdicts": {"timeout": 10, "wrong": 90}},
         "the verifier ran out of time on 10% of the responses",

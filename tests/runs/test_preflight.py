@@ -1,6 +1,7 @@
 """The preflight shows what a run would be, and each finding fires on a run built for it."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from conftest import invoke
@@ -83,7 +84,7 @@ def test_golds_that_cannot_be_read():
         (
             [group(Verdict.BAD_FORMAT, Verdict.BAD_FORMAT)],
             False,
-            ["no signal", "had the format think_answer"],
+            ["had the format think_answer", "no signal"],
         ),
         ([group(Verdict.CORRECT, Verdict.WRONG, cut_off=True)], True, ["100% of the responses"]),
     ],
@@ -106,6 +107,20 @@ def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
     _, (missed,) = of_probe(without, True, asked, True)
     assert "--set data.answer_format=any --set data.prompt=boxed" in missed.text
     assert of_probe(without, True, DataConfig(answer_format="any"), False)[1] == []
+
+
+def test_a_signal_of_wrong_responses_alone_is_warned_of():
+    wrong = group(Verdict.WRONG, Verdict.WRONG)
+    paid = tuple(
+        replace(rollout, rewards={"math": -1.0, "brief": sample / 2})
+        for sample, rollout in enumerate(wrong.rollouts)
+    )
+    groups = [replace(wrong, rollouts=paid)]
+    _, (warned,) = of_probe(groups, True, DataConfig(), False)
+    assert "no response of the probe is right: what trains is another reward than" in warned.text
+    right = group(Verdict.CORRECT, Verdict.WRONG)
+    groups.append(replace(right, rollouts=right.rollouts + paid))
+    assert of_probe(groups, True, DataConfig(), False)[1] == []
 
 
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):

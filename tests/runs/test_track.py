@@ -104,6 +104,8 @@ def test_tensorboard_reads_a_finished_run(tmp_path):
     actual = accumulator.EventAccumulator(str(run / "tensorboard")).Reload()
     rewards = actual.Scalars("reward")
     assert [item.step for item in rewards] == list(range(1, 13))
+    held_out = [(item.step, item.value) for item in actual.Scalars("held_out_pass@1")]
+    assert held_out == [(0, 0.0), (12, 1.0)]  # before training and after it
     assert rewards[3].value == pytest.approx(-0.35)
     assert [item.step for item in actual.Tensors("responses/text_summary")] == [10]
 
@@ -120,11 +122,34 @@ def test_wandb_and_trackio_take_a_finished_run_offline(tmp_path, rlvr_process, m
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip() == "tracked    12 steps of run: wandb, trackio"
     (log,) = run.glob("wandb/offline-run-*/*.wandb")
-    assert b"held_out" not in log.read_bytes()
+    assert b"held_out_pass@1" in log.read_bytes()
     assert b"mixed_share" in log.read_bytes()
     with sqlite3.connect(tmp_path / "trackio" / "rlvr.db") as kept:
         rows = kept.execute("SELECT run_name, step, metrics FROM metrics ORDER BY step").fetchall()
-    assert [step for _, step, _ in rows] == list(range(1, 13))
+    assert [step for _, step, _ in rows] == [*range(13), 12]  # before, the steps, after
     assert {name for name, _, _ in rows} == {f"run-{(run / 'track-id.txt').read_text().strip()}"}
-    assert json.loads(rows[3][2])["reward"] == pytest.approx(-0.35)
-    assert ["responses" in json.loads(row) for *_, row in rows].index(True) == 9
+    assert json.loads(rows[4][2])["reward"] == pytest.approx(-0.35)
+    assert ["responses" in json.loads(row) for *_, row in rows].index(True) == 10
+
+
+def test_a_run_sends_what_it_measured_before_and_after_and_the_share_of_each_bound(
+    tmp_path, trackers, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "find_spec", lambda name: name)
+    small = ("--prompts", 2, "-n", 2, "--max-tokens", 8, "--set", "eval.limit=4", "-q")
+    run = ("train", "--algo", "reinforce", "--steps", 1, *small, "--track", "kept", "--out", "run")
+    done = invoke(*run)
+    assert done.exit_code == 0, done.stderr
+    (*_, sent) = OPENED[0]
+    before, first, after, end = sent
+    assert ([step for step, *_ in (before, first, after)], end) == ([0, 1, 1], "closed")
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    for (_, figures, _), when in ((before, "before"), (after, "after")):
+        assert figures["held_out_pass@1"] == summary[when]["pass@1"]
+        assert figures["held_out_pass@1_high"] == summary[when]["interval"][1]
+    assert {"clip_fraction_low", "clip_fraction_high"} <= first[1].keys()
+    assert invoke("show", "run", "--track", "kept").exit_code == 0
+    again = OPENED[1][-1]
+    assert [step for step, *_ in again[:-1]] == [0, 1, 1]
+    assert again[0][1]["held_out_pass@1"] == summary["before"]["pass@1"]

@@ -17,6 +17,7 @@ from rlvr_cli.show.screen import (
     show_responses,
     show_results,
     show_runs,
+    telling_digits,
     thought_dimmed,
 )
 from rlvr_cli.show.source import open_source
@@ -49,7 +50,7 @@ def test_pass_at_1_with_interval_and_paired_p(tmp_path):
     b = open_source(made_run(tmp_path / "b", held_out="wrong"))
     _, first, second = pass_at_1([a, b])
     assert first[1:] == ["6", "0.000 [0.000, 0.390]", "1.000 [0.610, 1.000]", "", ""]
-    assert second[-2:] == ["-1.000 [-1.000, -0.610]", "0.031"]  # 2 of 2^6 signs are as far
+    assert second[-2:] == ["-1.000 [-1.000, -0.081]", "0.031"]  # 2 of 2^6 signs are as far
     write_rows(b.path / "rollouts" / "held-out-after.jsonl", [made_row("other", 0, "correct")])
     assert pass_at_1([a, b])[2][-2:] == ["no problem in common", "-"]
     late = [made_row("h0", 0, "wrong"), made_row("x", 0, "timeout"), made_row("y", 0, "correct")]
@@ -85,6 +86,32 @@ def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):
     assert [line[4][:6] for line in actual[2:]] == ["+0.250", "+0.000"]
     show_runs(runs, Display(**OUT))
     assert "held out 0.500, held out two 1.000" in capsys.readouterr().out
+
+
+def test_a_run_that_measured_nothing_since_its_first_step_says_so(tmp_path):
+    run = open_source(made_run(tmp_path / "a"))
+    (run.path / "rollouts" / "held-out-after.jsonl").unlink()
+    header, line = pass_at_1([run])
+    assert header[2:] == ["before training", "measured last"]
+    assert line[1:] == ["6", "0.000 [0.000, 0.390]", "-"]
+    other = open_source(made_run(tmp_path / "b"))
+    assert pass_at_1([other, run])[2][-2:] == ["no problem in common", "-"]
+    assert pass_at_1([run, other])[2][3] == "1.000 [0.610, 1.000]"
+
+
+def test_rewards_have_the_digits_that_tell_them_apart(tmp_path, capsys):
+    assert telling_digits([1.0, -1.0]) == 2
+    assert telling_digits([-0.834, -0.831, -0.831]) == 3
+    assert telling_digits([0.1 + 0.2, 0.3]) == 2  # but for rounding they are one
+    assert telling_digits([]) == 2
+    run = made_run(tmp_path / "run", "algorithm.filter=none")
+    paid = [made_row("a", n, "wrong", reward=-0.83 - n / 1000) for n in range(3)]
+    write_rows(run / "rollouts" / "step-000001.jsonl", paid)
+    show_responses(open_source(run), 1, 1, None, None, Display(**OUT))
+    shown = capsys.readouterr().out
+    assert [f"reward {value}, " in shown for value in (-0.83, "-0.830", -0.831, -0.832)] == [
+        *(False, True, True, True)
+    ]
 
 
 def test_one_problem_and_its_responses(tmp_path, capsys):
@@ -146,3 +173,25 @@ def test_following_ends_with_the_run_and_shows_each_step_once(tmp_path, capsys, 
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
         *("step", "1", "2", "3")
     ]
+
+
+def test_following_in_a_terminal_ends_with_the_last_measurement(tmp_path, monkeypatch):
+    """It is written after the last step, when the metrics grow no more."""
+    run = open_source(made_run(tmp_path / "run"))
+    (run.path / "summary.json").unlink()
+    after = run.path / "rollouts" / "held-out-after.jsonl"
+    measured, drawn = after.read_text(), []
+    after.unlink()
+
+    def end(seconds: float) -> None:
+        after.write_text(measured)
+        (run.path / "summary.json").write_text("{}")
+
+    monkeypatch.setattr("rlvr_cli.show.screen.time.sleep", end)
+    monkeypatch.setattr(
+        "rlvr_cli.show.screen.show_runs", lambda runs, display: drawn.append(pass_at_1(runs)[1][-1])
+    )
+    display = Display(**OUT)
+    monkeypatch.setattr(display.console, "_force_terminal", True)
+    follow([run], display)
+    assert drawn == ["-", "1.000 [0.610, 1.000]"]

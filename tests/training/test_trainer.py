@@ -297,6 +297,21 @@ def test_a_gap_in_bfloat16_brings_a_mask_by_itself_and_what_it_rejects_does_not_
     assert all(map(torch.equal, before, weights(trainer)))
 
 
+def test_a_likelihood_without_a_right_response_has_no_signal_and_rejects_nothing(tmp_path):
+    trainer = make_trainer(lambda text: False, "algo=raft", "algorithm.kl=0.05", "steps=1")
+    assert trainer.config.algorithm.pulls
+    (row,) = steps(trainer, tmp_path / "run")
+    assert (row["no_update"], row["rejected_share"]) == ("no signal", None)
+
+
+def test_a_run_goes_on_where_nothing_trains_and_each_reward_is_normalized(tmp_path):
+    rewards = "reward.functions=[math, 'format:0.2']"
+    each = "algorithm.advantage.normalization=each"
+    trainer = make_trainer(lambda text: False, "algo=dapo", rewards, each, "steps=2")
+    history = steps(trainer, tmp_path / "run")
+    assert [row["no_update"] for row in history] == ["no signal", "no signal"]
+
+
 def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):
     trainer = make_trainer(lambda text: False, "steps=5", "algorithm.filter.on_cap=stop")
     assert len(steps(trainer, tmp_path / "run")) == 1

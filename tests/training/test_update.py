@@ -231,18 +231,22 @@ def test_metrics_are_means_over_all_tokens_of_the_step():
     made = Made(ALGORITHMS["dapo"], micro_tokens=16)
     rows = made.rows(make_rows())
     metrics = made.train(rows, STEP, 0)
-    clipped, old_minus_new, mismatch, tokens, fresh = 0, 0.0, 0.0, 0, 0
+    high, low, old_minus_new, mismatch, tokens, fresh = 0, 0, 0.0, 0.0, 0, 0
     for row in rows:
         for t, logprob in enumerate(token_logprobs(made.policy, row)):
             new, advantage = logprob.item(), row.advantages[t].item()
             old = new if row.is_fresh else row.rollout_logprobs[t].item()
             ratio = torch.tensor(new - old).exp().item()
-            clipped += (ratio > 1.28 and advantage > 0) or (ratio < 0.8 and advantage < 0)
+            high += ratio > 1.28 and advantage > 0
+            low += ratio < 0.8 and advantage < 0
             old_minus_new += old - new
             mismatch += abs(row.rollout_logprobs[t].item() - old)
             tokens += 1
             fresh += row.is_fresh
-    assert metrics["clip_fraction"] == pytest.approx(clipped / tokens)
+    assert min(high, low) > 0
+    assert metrics["clip_fraction"] == pytest.approx((high + low) / tokens)
+    assert metrics["clip_fraction_high"] == pytest.approx(high / tokens)
+    assert metrics["clip_fraction_low"] == pytest.approx(low / tokens)
     assert metrics["approx_kl"] == pytest.approx(old_minus_new / tokens, abs=1e-12)
     assert metrics["mismatch"] == pytest.approx(
         mismatch / sum(len(row.response_ids) for row in rows if row.is_fresh), abs=1e-12
