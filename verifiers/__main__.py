@@ -16,6 +16,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no state is to be saved: Ctrl-C ends it at once
 
 from verifiers.api import Verifier
+from verifiers.extraction.turns import ChatMarks
 from verifiers.types import Attempt
 
 BATCH = 256  # rows that are judged and printed together
@@ -102,14 +103,18 @@ def run() -> int:
                 say(row)
 
     rows = usable_rows()
+    chat_marks = ChatMarks()
     with Verifier(format=options.format, workers=options.workers) as verifier:
         while batch := list(islice(rows, BATCH)):
             attempts = [Attempt(row["response"], row["answer"]) for row in batch]
+            chat_marks.add(attempt.response for attempt in attempts)
             for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
                 record = {field: getattr(verification, field) for field in RECORDED}
                 print(json.dumps({"id": row.get("id")} | record))
     if sys.stdout is not None:
         sys.stdout.flush()
+    for line in chat_marks.lines():
+        say(line)
     if unusable > MOST_ERRORS:
         say(f"{unusable} lines could not be used, the first {MOST_ERRORS} are named above")
     return 2 if unusable else 0

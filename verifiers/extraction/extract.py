@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from verifiers.equality.compare import members
 from verifiers.extraction import marks, prose
+from verifiers.extraction.turns import final_text
 from verifiers.grammar.literals import is_plain_number
 from verifiers.types import Format
 
@@ -51,11 +52,9 @@ def extract(
     """Return the answer of a response. The gold says only how many values are asked for."""
     if format == "think_answer" and not marks.check_format(response, think_open=think_open):
         return Extraction(None, "not <think>…</think> then <answer>…</answer>")
-    text = marks.after_thought(response, think_open=think_open)
+    text = final_text(response, think_open=think_open)
     if text is None:
         return Extraction(None, "the thought never closes")
-    if "<" in text:
-        text = marks.END_OF_TURN.split(marks.OWN_TURN.sub("", text, count=1), maxsplit=1)[0]
     if format != "boxed" and "answer>" in text:
         tags = marks.TAG.findall(marks.own_problem(text, CLOSED_BLOCK))
         if [tag for tag in tags if "answer" in tag] != marks.FORMAT[2:]:
