@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 __all__ = ["JUDGES", "OURS", "Attempt", "ChatMarks", "Format", "Verdict", "Verification"]
 __all__ += ["Verifier", "boxed_answer", "check_format", "open_judge", "verify"]
-_MODULES = ("verifiers.types", "verifiers.judges", "verifiers.api", "verifiers.peer")
-_MODULES += ("verifiers.extraction.turns",)
+_MODULES = ["verifiers.types", "verifiers.judges", "verifiers.api", "verifiers.peer"]
+_MODULES += ["verifiers.extraction.extract", "verifiers.extraction.turns"]
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Self
 
 from verifiers.equality.clusters import cluster
 from verifiers.equality.compare import compare, members, readable, same_number
-from verifiers.extraction.extract import boxed_answer, extract
+from verifiers.extraction.extract import extract
 from verifiers.extraction.marks import check_format, is_incomplete
 from verifiers.extraction.undone import is_left_undone
 from verifiers.grammar.normalize import gold_text
@@ -62,8 +62,12 @@ class Verifier:
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
         response, think_open, truncated = attempt.response, attempt.think_open, attempt.truncated
+        gold = gold_text(attempt.gold)
+        text, place = extract(
+            response, format=self._format, gold=gold, think_open=think_open, cut_off=truncated
+        )
         if self._format == "boxed":
-            format_ok = boxed_answer(response, think_open=think_open) is not None
+            format_ok = text is not None
         else:
             format_ok = check_format(response, think_open=think_open)
 
@@ -72,16 +76,12 @@ class Verifier:
         ) -> Verification:
             return Verification(verdict, extracted, format_ok, reason, self._format)
 
-        gold = gold_text(attempt.gold)
         if not self._is_readable(gold):
             return verification(Verdict.UNPARSEABLE_GOLD, BAD_GOLD)
         if self._format == "think_answer" and not format_ok:
             if truncated and is_incomplete(response, think_open=think_open):
                 return verification(Verdict.TRUNCATED, "cut off before the format was complete")
             return verification(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
-        text, place = extract(
-            response, format=self._format, gold=gold, think_open=think_open, cut_off=truncated
-        )
         if text is None or not text.strip():
             verdict = Verdict.TRUNCATED if truncated else Verdict.NO_ANSWER
             return verification(verdict, place if text is None else f"{place}: empty")
