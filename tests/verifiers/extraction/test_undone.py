@@ -46,6 +46,33 @@ def test_a_quotient_is_left_undone_in_strict_formats_where_a_whole_number_is_ask
 @pytest.mark.parametrize(
     ("answer", "gold"),
     [
+        *[(r"\log_2 16", "4"), (r"x = \log_3 81", "4"), (r"\ln e", "1"), (r"2, \log_2 16", "2, 4")],
+        *[(r"\sin 30^\circ", r"\frac12"), (r"-\cos\pi", "1"), (r"(\ln e, 2)", "(1, 2)")],
+        *[(r"\tan 100^\circ + 4\sin 100^\circ", r"-\sqrt3"), (r"4\arctan 1", r"\pi")],
+        *[(r"\cos 20^\circ \cos 40^\circ \cos 80^\circ", r"\frac18"), (r"\sin^2 45^\circ", "0.5")],
+    ],
+)
+def test_a_logarithm_or_a_sine_of_numbers_is_left_undone(answer, gold):
+    for format in ("any", "boxed"):
+        verification = verify(rf"\boxed{{{answer}}}", gold, format=format)
+        assert verification.verdict is Verdict.NO_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        *[(r"\log_2 6", r"1 + \log_2 3"), (r"x = \log_2 16 = 4", "4"), (r"2\ln 2", r"\ln 4")],
+        *[(r"\cos 36^\circ", r"\frac{1+\sqrt5}{4}"), (r"e^{\ln 5}", "5"), (r"\exp 2", "e^2")],
+        *[("5!", "120"), (r"\binom52", "10"), (r"\sqrt{16}", "4"), (r"2 \sin x", r"2 \sin x")],
+    ],
+)
+def test_a_function_that_the_gold_has_and_one_that_is_a_value_are_answers(answer, gold):
+    assert verify(rf"\boxed{{{answer}}}", gold, format="boxed").verdict is Verdict.CORRECT
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
         *[("63", "63"), ("-63", "-63"), ("28 + 35 = 63", "63"), ("2^6 - 1", "63")],
         *[("1/2", "0.5"), ("1/2", r"\frac{1}{2}"), ("3 million", "3000000"), ("5 m", "5")],
         *[(r"3 \times 10^8", "300000000"), (r"1 + \sqrt{2}", r"\sqrt{2} + 1"), ("2 + 3", "2 + 3")],
