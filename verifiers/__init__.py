@@ -8,14 +8,17 @@ if TYPE_CHECKING:
     from verifiers.extraction.extract import boxed_answer
     from verifiers.extraction.marks import check_format
     from verifiers.extraction.turns import ChatMarks
+    from verifiers.grammar.normalize import restored_commands
     from verifiers.judges import JUDGES, OURS
     from verifiers.peer import open_judge
     from verifiers.types import Attempt, Format, Verdict, Verification
 
 __all__ = ["JUDGES", "OURS", "Attempt", "ChatMarks", "Format", "Verdict", "Verification"]
-__all__ += ["Verifier", "boxed_answer", "check_format", "open_judge", "verify"]
+__all__ += ["Verifier", "boxed_answer", "check_format", "open_judge", "restored_commands"]
+__all__ += ["verify"]
 _MODULES = ["verifiers.types", "verifiers.judges", "verifiers.api", "verifiers.peer"]
 _MODULES += ["verifiers.extraction.extract", "verifiers.extraction.turns"]
+_MODULES += ["verifiers.grammar.normalize"]
 
 
 def __getattr__(name: str) -> Any:

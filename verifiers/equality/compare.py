@@ -110,6 +110,8 @@ def members(text: str) -> int:
 
 def readable(gold: str) -> bool:
     """Return whether a gold answer is text or mathematics that an answer can equal."""
+    if "\b" in gold or "\f" in gold:  # a backslash that JSON took for an escape
+        return False
     text = normalize(gold)
     if not text or is_plain_number(text):
         return bool(text)

@@ -50,7 +50,7 @@ def _is_transcendental(node: Node) -> bool:
 
 
 def _has_function(node: Node) -> bool:
-    """Return whether a value has a logarithm, a sine or the like of numbers outside of exponents."""
+    """Return whether a value has a logarithm, a sine or the like of numbers, not in an exponent."""
     if _is_transcendental(node):
         return not node.symbols()
     parts = node.args[:1] if node.kind == "pow" else node.args

@@ -5,6 +5,7 @@ import unicodedata
 from functools import lru_cache
 
 from verifiers.grammar.spoken import spoken
+from verifiers.grammar.vocabulary import FUNCTIONS, GREEK, RELATIONS, TEXT_GROUPS, words
 
 GOLD_MARK = "####"
 MAX_WORDS = 200  # characters of an answer in words
@@ -42,6 +43,16 @@ DOES_NOT_EXIST = re.compile(
 )
 LAST_WORD = re.compile(r"(?<=\S) ([a-z]{2,20})$")
 MAY_BE_SPOKEN = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
+ESCAPED = {"\b": "b", "\f": "f", "\t": "t", "\n": "n", "\r": "r"}
+BENT = re.compile(  # a tab or a line break stands before other words, too
+    r"[\b\f](?=[A-Za-z])|(?:\t(?=imes|ext|extbf|extit|extrm|anh?|heta|au|riangle|op|[fb]rac|binom|ilde)"
+    r"|\n(?=u|eq|abla|otin)|\r(?=ho|ight|angle|vert|floor|ceil|brace))(?=[a-z]+(?![A-Za-z]))"
+)
+COMMANDS = {*FUNCTIONS, *GREEK, *TEXT_GROUPS, *filter(str.isalpha, RELATIONS)} | words(
+    "frac dfrac tfrac cfrac sqrt pi infty cdot times div left right begin binom pm mathbb circ"
+)
+DOUBLED = re.compile(rf"(?<!\\)\\\\(?:[%$]|(?:{'|'.join(COMMANDS)})(?![a-z]))")
+ENVIRONMENT = re.compile(r"(?<!\\)\\begin")  # whose rows two backslashes end
 PUNCTUATION = " \t\r\n.,;:"
 CUT_SPACING = (r"\,", r"\;", r"\:", r"\!")  # a LaTeX space, of which no part may be stripped
 EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
@@ -70,11 +81,20 @@ RUN = re.compile(r"[A-J]{2,6}")
 
 def gold_text(gold: str) -> str:
     """Return the answer in a gold field, in which GSM8K writes its solution and then `#### answer`.
-    Digits of other scripts become plain ones."""
-    gold = gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
+    Digits of other scripts become plain ones, and commands that JSON has bent are restored."""
+    gold = restored_commands(gold.rpartition(GOLD_MARK)[2]).strip().strip(INVISIBLE_EDGE)
     if gold.isascii():
         return gold
     return SCRIPT_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), gold)
+
+
+def restored_commands(text: str) -> str:
+    """Restore LaTeX commands whose backslash JSON took for an escape, \frac for a form feed and
+    "rac", and those whose backslash is doubled."""
+    text = BENT.sub(lambda control: "\\" + ESCAPED[control[0]], text)
+    if "\\\\" in text and DOUBLED.search(text) and not ENVIRONMENT.search(text):
+        text = text.replace("\\\\", "\\")
+    return text
 
 
 def normalize(text: str) -> str:
