@@ -3,6 +3,19 @@
 C, W, NONE = "correct", "wrong", "no_answer"
 
 CASES: dict[str, list[tuple[str, str, str]]] = {
+    "letters of any script": [
+        ("Respuesta: 9 días", "9", C),
+        ("The answer is 9 días.", "9", C),
+        ("Risposta: 9 più", "9", C),
+        ("答案是 24 元。", "24", C),
+        ("答案是3万。", "30000", C),
+        ("答案是3万。", "3", W),
+        ("Ответ: 54 км/ч", "54 км/ч", C),
+        ("Ответ: 54 м/с", "54 км/ч", W),
+        ("Antwort: 7,50 €", "7.5", C),
+        ("<answer>16 литров</answer>", "16", C),
+        ("<answer>16 литров</answer>", "16 km", W),
+    ],
     "places": [
         ("<answer>12</answer>", "12", C),
         ("<think>So 11.</think><answer>12</answer>", "12", C),

@@ -8,6 +8,7 @@ from verifiers.equality.labels import collect
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number, plain_number
 from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalize, plain_words
 from verifiers.grammar.parse import parse, tree_of
+from verifiers.grammar.spelling import with_decimal_point
 from verifiers.grammar.tree import Node, ParseError, TooLargeError
 from verifiers.types import Judgement
 from verifiers.values.same_value import has_value
@@ -44,6 +45,10 @@ def compare(gold: str, answer: str) -> Judgement:
         error = right if isinstance(right, ParseError) else left
         return Judgement(False, f"not readable: {error}")
     equal, reason = same_answer(left, right)
+    if not equal and "," in answer and "," not in gold and members(gold) == 1:
+        decimal = _read(with_decimal_point(answer))
+        if isinstance(decimal, Node) and same_answer(left, decimal)[0]:
+            return Judgement(True, "decimal comma")
     return Judgement(equal or _same_ungrouped(gold, answer, left, right), reason)
 
 

@@ -23,9 +23,15 @@ TEMPERATURE = re.compile(
 SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
 THIN_SPACE = re.compile(r"\\[,;:!]\s*(?=[\[\];])|(?<=[;\[\]])\s*\\[,;:!]")
-DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d)")
+DECIMAL = r"(?<=\d)%s(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)%s(?=\d)"  # no thousands
+DECIMAL_COMMA = re.compile(DECIMAL % (r"\{,\}", r"\{,\}"))
+ONE_COMMA = re.compile(
+    rf"[^,\d]*(?:\d{{1,3}}(?:\.\d{{3}})+|\d+)(?:{DECIMAL % (',', ',')})\d+[^,\d]*"
+)
 BRACKET = r"(?:\\(?:left|right)\s*)?([\[\]])"
 ENDPOINT = r"([^\s\[\](),;=][^\[\](),;=]{0,40}?)(?:\\[,;:])?"
+# A space before another name and its equals sign separates: k = 3 \\quad m = 8.
+BEFORE_NAME = re.compile(r"(?<=[^,;&\s])\s*\\q?quad(?=\s*\\?[A-Za-z][^,;=\n]{0,60}=)")
 INTERVAL = re.compile(
     rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*+{ENDPOINT}"
     rf"\s*[;,]\s*+{ENDPOINT}\s*{BRACKET}(?!\w)"
@@ -48,6 +54,8 @@ def plain_signs(text: str) -> str:
         text = INTERVAL.sub(_usual_brackets, text)
     if any(suffix in text for suffix in ("st", "nd", "rd", "th")):
         text = ORDINAL.sub(_cardinal, text)
+    if "quad" in text and text.count("=") > 1:
+        text = BEFORE_NAME.sub(",", text)
     text = LOG_BASE.sub(r"\\log_{\1}", text) if "log" in text else text
     if text != text.lower():
         text = text.replace("US dollars", "dollars")
@@ -65,6 +73,15 @@ def plain_signs(text: str) -> str:
     if "m" in text or "M" in text:
         text = CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text)
     return text.replace("{:}", ":")
+
+
+def with_decimal_point(text: str) -> str:
+    """Write 1.234,50 € as 1234.50 €; leave what is no number with one decimal comma."""
+    text = text.replace("\\,", " ")
+    if not ONE_COMMA.fullmatch(text):
+        return text
+    whole, _, decimals = text.partition(",")
+    return re.sub(r"(?<=\d)\.(?=\d)", "", whole) + "." + decimals
 
 
 def _usual_brackets(match: re.Match[str]) -> str:

@@ -24,7 +24,8 @@ MATH_GROUPS = words(TABLE["math_groups"])
 
 RELATIONS = TABLE["relations"]
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
-CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
+CONNECTIVES = dict.fromkeys(TABLE["and_words"].split(), "and")
+CONNECTIVES |= dict.fromkeys(TABLE["or_words"].split(), "or")
 # Commands that cannot begin a factor of a product.
 NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
     "pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\ to rightarrow "
@@ -41,6 +42,9 @@ SYSTEMS = words("cases aligned align gathered gather split equation rcases dcase
 MATRICES = words(TABLE["matrices"])
 FILLERS = words(TABLE["fillers"])
 NOT_UNITS = words(TABLE["not_units"])
+NOT_NOUN_SIGNS = frozenset(TABLE["not_noun_signs"])
+NOT_NOUN_STEMS = tuple(TABLE["not_noun_stems"].split())
+NOT_NOUN_WORDS = words(TABLE["not_noun_words"])
 NUMBER_WORDS = TABLE["number_words"]
 SCALES = TABLE["scales"]
 EMPTY_WORDS = frozenset(TABLE["empty_words"])

@@ -24,11 +24,16 @@ def read_word(parser: Parser, token: Token) -> Node:
         return subscripted(parser, word) if named else Node("const", (), CONSTANTS[word])
     if word.lower() in vocabulary.NUMBER_WORDS:
         return num(_spelled_number(parser, vocabulary.NUMBER_WORDS[word.lower()]))
-    if len(word) == 1:
+    if len(word) == 1 and word.isascii():
         return read_letter(parser, token)
-    if token.text_mode or len(word) > LONGEST_RUN or word.lower() in vocabulary.SHORT_WORDS:
+    if (
+        token.text_mode
+        or not word.isascii()
+        or len(word) > LONGEST_RUN
+        or word.lower() in vocabulary.SHORT_WORDS
+    ):
         words = [word]
-        while parser.at("word") and parser.peek().text.lower() not in ("and", "or", "except"):
+        while parser.at("word") and not parser.connective() and not parser.at("word", "except"):
             words.append(parser.take().text)
         return Node("text", (), " ".join(words))
     parser.position -= 1
