@@ -3,6 +3,11 @@
 C, W, NONE = "correct", "wrong", "no_answer"
 
 CASES: dict[str, list[tuple[str, str, str]]] = {
+    "x as a product": [
+        ("**Final Answer:** 3 x 10^8 m/s", r"3\times 10^{8}", C),
+        ("**Final Answer:** 3 x 10^7 m/s", r"3\times 10^{8}", W),
+        ("The answer is 2.4 x 10^{-3}.", r"2.4 \times 10^{-3}", C),
+    ],
     "letters of any script": [
         ("Respuesta: 9 días", "9", C),
         ("The answer is 9 días.", "9", C),

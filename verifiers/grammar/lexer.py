@@ -38,6 +38,7 @@ SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))"
 USUAL_NAMES = {"|": "Vert", "bar": "overline", "cr": "\\", "newline": "\\"}
 USUAL_NAMES |= {"mod": "pmod", "bmod": "pmod", "dbinom": "binom", "tbinom": "binom"}
 USUAL_NAMES |= dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac")
+WORD_COMMANDS = {"top": "T", "intercal": "T", "AA": "Å"}
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 
@@ -175,8 +176,8 @@ class _Lexer:
             self._open_group(name, end)
         elif name in ("%", "$", "&", "_", "#"):
             self._emit("sign" if name != "$" else "command", name, end)
-        elif name in ("top", "intercal"):
-            self._emit("word", "T", end)
+        elif name in WORD_COMMANDS:
+            self._emit("word", WORD_COMMANDS[name], end)
         elif name == "not":
             opposite = {"=": "ne", ">": "le", "<": "ge"}.get(self.text[end : end + 1])
             if opposite is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.literals import read_literal
 from verifiers.grammar.tree import Node, ParseError, TooLargeError, call, neg, num, product_of
-from verifiers.grammar.units import currency_of, is_unit
+from verifiers.grammar.units import LETTER_UNITS, SPELLINGS, currency_of, is_unit
 from verifiers.grammar.vocabulary import CONNECTIVES, NOT_FACTORS, NOT_UNITS, REAL_WORDS, RELATIONS
 
 MAX_DEPTH = 50  # of brackets and arguments, within Python's limit of 1,000 calls
@@ -84,6 +84,9 @@ class Parser:
         token = self.peek(ahead)
         if token.kind != "word" or self.connective(ahead):
             return False
+        below = self.peek(ahead + 2).text
+        if token.text in LETTER_UNITS and self.peek(ahead + 1).text == "/" and len(below) > 1:
+            return below in SPELLINGS  # g/mol
         return is_unit(token, self.peek(ahead + 1))
 
     def connective(self, ahead: int = 0) -> str:

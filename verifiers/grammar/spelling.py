@@ -30,6 +30,11 @@ ONE_COMMA = re.compile(
 )
 BRACKET = r"(?:\\(?:left|right)\s*)?([\[\]])"
 ENDPOINT = r"([^\s\[\](),;=][^\[\](),;=]{0,40}?)(?:\\[,;:])?"
+_UNITS = r"(?:\\(?:text|mathrm|textrm)\s*\{[^{}]{1,30}\}(?:\^(?:\{-?\d\}|\d))?(?:\\cdot|\s|\\,)*)+"
+UNIT_FRACTION = re.compile(
+    rf"(?<=[\d})])(?:\s|~|\\[,;:! ])*\\[dt]?frac\s*\{{\s*({_UNITS})\}}\s*\{{\s*({_UNITS})\}}"
+)
+TIMES_X = re.compile(r"(?<=[\d})])(?:\s+[xX]\s+(?=\d)|\s*[xX]\s*(?=10\^))")
 # A space before another name and its equals sign separates: k = 3 \\quad m = 8.
 BEFORE_NAME = re.compile(r"(?<=[^,;&\s])\s*\\q?quad(?=\s*\\?[A-Za-z][^,;=\n]{0,60}=)")
 INTERVAL = re.compile(
@@ -54,6 +59,10 @@ def plain_signs(text: str) -> str:
         text = INTERVAL.sub(_usual_brackets, text)
     if any(suffix in text for suffix in ("st", "nd", "rd", "th")):
         text = ORDINAL.sub(_cardinal, text)
+    if "frac" in text and ("text" in text or "mathrm" in text):
+        text = UNIT_FRACTION.sub(r" \1/\2", text)
+    if "x" in text or "X" in text:
+        text = TIMES_X.sub(r" \\times ", text)
     if "quad" in text and text.count("=") > 1:
         text = BEFORE_NAME.sub(",", text)
     text = LOG_BASE.sub(r"\\log_{\1}", text) if "log" in text else text
