@@ -32,7 +32,7 @@ BRACKET = r"(?:\\(?:left|right)\s*)?([\[\]])"
 ENDPOINT = r"([^\s\[\](),;=][^\[\](),;=]{0,40}?)(?:\\[,;:])?"
 _UNITS = r"(?:\\(?:text|mathrm|textrm)\s*\{[^{}]{1,30}\}(?:\^(?:\{-?\d\}|\d))?(?:\\cdot|\s|\\,)*)+"
 UNIT_FRACTION = re.compile(
-    rf"(?<=[\d})])(?:\s|~|\\[,;:! ])*\\[dt]?frac\s*\{{\s*({_UNITS})\}}\s*\{{\s*({_UNITS})\}}"
+    rf"(?<=[\d}})])(?:\s|~|\\[,;:! ])*\\[dt]?frac\s*\{{\s*({_UNITS})\}}\s*\{{\s*({_UNITS})\}}"
 )
 TIMES_X = re.compile(r"(?<=[\d})])(?:\s+[xX]\s+(?=\d)|\s*[xX]\s*(?=10\^))")
 # A space before another name and its equals sign separates: k = 3 \\quad m = 8.
