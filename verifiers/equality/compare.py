@@ -5,6 +5,7 @@ from functools import lru_cache
 
 from verifiers.equality.equivalence import same_answer
 from verifiers.equality.labels import collect
+from verifiers.grammar.conditions import split_condition
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number, plain_number
 from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalize, plain_words
 from verifiers.grammar.parse import parse, tree_of
@@ -22,6 +23,19 @@ def compare(gold: str, answer: str) -> Judgement:
     numbers = same_number(gold, answer)
     if numbers is not None:
         return numbers
+    judgement = _compare_whole(gold, answer)
+    if judgement.equal:
+        return judgement
+    (main, condition), (other, its_own) = split_condition(gold), split_condition(answer)
+    if condition and its_own and not _compare_whole(condition, its_own).equal:
+        return judgement
+    if (condition or its_own) and _compare_whole(main, other).equal:
+        return Judgement(True, "beside a condition")
+    return judgement
+
+
+def _compare_whole(gold: str, answer: str) -> Judgement:
+    """Compare two answers with all that they say."""
     gold, answer = normalize(gold), normalize(answer)
     if not answer:
         return Judgement(False, "empty answer")
@@ -121,6 +135,8 @@ def readable(gold: str) -> bool:
     if not text or is_plain_number(text):
         return bool(text)
     node = _read(text)
+    if isinstance(node, ParseError):
+        node = _read(normalize(split_condition(text)[0]))
     if isinstance(node, Node):
         return has_value(node)
     return isinstance(node, TooLargeError) or plain_words(text).replace(" ", "").isalpha()

@@ -35,6 +35,7 @@ UNIT_FRACTION = re.compile(
     rf"(?<=[\d}})])(?:\s|~|\\[,;:! ])*\\[dt]?frac\s*\{{\s*({_UNITS})\}}\s*\{{\s*({_UNITS})\}}"
 )
 TIMES_X = re.compile(r"(?<=[\d})])(?:\s+[xX]\s+(?=\d)|\s*[xX]\s*(?=10\^))")
+ROW_STOP = re.compile(r"[.,;](?=[\s~}$]*\\(?:end(?![a-z])|\\))")
 # A space before another name and its equals sign separates: k = 3 \\quad m = 8.
 BEFORE_NAME = re.compile(r"(?<=[^,;&\s])\s*\\q?quad(?=\s*\\?[A-Za-z][^,;=\n]{0,60}=)")
 INTERVAL = re.compile(
@@ -63,6 +64,8 @@ def plain_signs(text: str) -> str:
         text = UNIT_FRACTION.sub(r" \1/\2", text)
     if "x" in text or "X" in text:
         text = TIMES_X.sub(r" \\times ", text)
+    if "\\end" in text:
+        text = ROW_STOP.sub(" ", text)
     if "quad" in text and text.count("=") > 1:
         text = BEFORE_NAME.sub(",", text)
     text = LOG_BASE.sub(r"\\log_{\1}", text) if "log" in text else text
