@@ -109,7 +109,8 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     """Compare the letters of choices, and what they label where both sides say it; return None
     unless both sides have a letter."""
     left = choices(gold, with_text=True)
-    right = choices(answer, with_text=len(left) == 1) if left else None
+    is_letter = len(left) == 1 and left == choices(gold)
+    right = choices(answer, with_text=len(left) == 1, loose=is_letter) if left else None
     if not right:
         return None
     if left != right:

@@ -8,6 +8,7 @@ from verifiers.equality.compare import members
 from verifiers.extraction import marks, prose
 from verifiers.extraction.turns import final_text
 from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.normalize import choices
 from verifiers.types import Format
 
 MOST_MARKS = 5
@@ -27,6 +28,8 @@ CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
 HEADING = re.compile(r"[:：\n][\s*_=-]*$")
 IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
+# "The answer is correct." judges an answer and states none.
+CHECKED = re.compile(r"(?:indeed |also )?(?:correct|right|verified|confirmed|consistent)\W*", re.I)
 YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
 CHOICE_IN_PROSE = re.compile(
     r"\(([A-J])\)|(?<![A-Za-z.'’\\(])([B-HJ])(?=[).,:*\s。]|$)(?!['’])"
@@ -126,7 +129,7 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
     answers = []
     for statement, end in zip(statements, ends, strict=False):
         following = prose.sentences(own[statement.end() : end])
-        if following:
+        if following and not CHECKED.fullmatch(following[0]):
             answers.append(_marked(following[0], statement[0]))
     if answers:
         return _last(answers, 'last "answer is"')
@@ -135,6 +138,9 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
     whole = text.strip()
     if len(whole) <= LONGEST_VALUE and prose.is_whole(whole):
         return Extraction(whole, "whole text")
+    last_line = whole.rpartition("\n")[2].strip(prose.EDGE)
+    if choices(last_line):
+        return Extraction(last_line, "last line")
     return _last_sentence_answer(prose.sentences(text))
 
 

@@ -75,7 +75,11 @@ LABEL = re.compile(
     re.I,
 )
 SCRIPT_DIGIT = re.compile(r"(?![0-9])\d")
-SEVERAL = re.compile(rf"{LETTER}(?:(?:\s*(?:,|;|&|and)\s*)+{LETTER})+")
+SEVERAL = re.compile(rf"{LETTER}(?:(?:[\s,;&、，；]|and|et|und|y|и|和|与|與|及)+{LETTER})+")
+# C (12), C 12: of an answer to a gold that is a letter, as it may be a point or a binomial
+LOOSE_CHOICE = re.compile(
+    r"([A-J])\s*(?:(?:\\left)?[(（](?!.*(?<![A-Za-z\\])[A-J](?![A-Za-z])).*[)）]|(?<=\s)[\d\\$][^A-J]*)"
+)
 RUN = re.compile(r"[A-J]{2,6}")
 
 
@@ -184,9 +188,9 @@ def plain_words(text: str) -> str:
     return SPACE.sub(" ", text.replace("$", "").replace("*", "")).strip().rstrip(PUNCTUATION)
 
 
-def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
+def choices(text: str, *, with_text: bool = False, loose: bool = False) -> frozenset[str]:
     """Return the letters of a multiple-choice answer: B, (B), Option B, A and C; else nothing.
-    `with_text`: also that of (B) 7."""
+    `with_text`: also that of (B) 7; `loose`: also that of B (7) and B 7."""
     if len(text) > MAX_WORDS:
         return frozenset()
     words = plain_words(text)
@@ -199,6 +203,9 @@ def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
         return frozenset(re.findall(r"[A-J]\b", words))
     if RUN.fullmatch(words) and list(words) == sorted(set(words)):
         return frozenset(words)
+    loosely = LOOSE_CHOICE.fullmatch(words) if loose else None
+    if loosely:
+        return frozenset({loosely[1]})
     label = label_and_text(text) if with_text else None
     return frozenset({label[0]}) if label else frozenset()
 

@@ -36,6 +36,7 @@ UNIT_FRACTION = re.compile(
 )
 TIMES_X = re.compile(r"(?<=[\d})])(?:\s+[xX]\s+(?=\d)|\s*[xX]\s*(?=10\^))")
 ROW_STOP = re.compile(r"[.,;](?=[\s~}$]*\\(?:end(?![a-z])|\\))")
+IMAGINARY_J = re.compile(r"([-+]?\d[\d.]*\s*[-+]\s*\d[\d.]*)j")  # of code: 2 - 3j
 # A space before another name and its equals sign separates: k = 3 \\quad m = 8.
 BEFORE_NAME = re.compile(r"(?<=[^,;&\s])\s*\\q?quad(?=\s*\\?[A-Za-z][^,;=\n]{0,60}=)")
 INTERVAL = re.compile(
@@ -46,7 +47,7 @@ LOG_BASE = re.compile(r"(?<![A-Za-z_])\\?log(10|2)(?=\s?\()")
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
 CHOOSE = re.compile(
     r"(?:(?<![\w}])|(?<=\{\}))(?:\{\})?[_^](?:\{(\w{1,4})\}|(\w))C_(?:\{(\w{1,4})\}|(\w))"
-    r"|(?<![\w\\])C\((\d{1,4}|[nmN]),\s*(\d{1,4}|[nmkr])\)",
+    r"|(?<![\w\\])C\((\d{1,4}|[nmN]),\s*(\d{1,4}|[nmkr])\)|(?<![\w\\.,])(\d{1,3})C(\d{1,3})(?!\w)",
     re.ASCII,
 )
 
@@ -66,6 +67,8 @@ def plain_signs(text: str) -> str:
         text = TIMES_X.sub(r" \\times ", text)
     if "\\end" in text:
         text = ROW_STOP.sub(" ", text)
+    if text.endswith("j") and IMAGINARY_J.fullmatch(text):
+        text = f"{text[:-1]}i"
     if "quad" in text and text.count("=") > 1:
         text = BEFORE_NAME.sub(",", text)
     text = LOG_BASE.sub(r"\\log_{\1}", text) if "log" in text else text

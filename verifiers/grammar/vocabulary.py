@@ -35,6 +35,7 @@ NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
 FUNCTIONS = TABLE["functions"]
 INVERSES = TABLE["inverses"]
 LISTED_FUNCTIONS = words("max min gcd lcm")
+CODE_FUNCTIONS = words("abs floor ceil ceiling factorial binomial comb cbrt Rational")
 OPERATORS = words("det deg dim Pr rank ker arg")
 BIG = words("sum prod int iint iiint oint lim limsup liminf bigcup bigcap")
 GREEK = words(TABLE["greek"])

@@ -48,7 +48,7 @@ def _bracketed(parser: Parser, opening: str) -> Node:
 def between_bars(parser: Parser, kind: str, closing: str) -> Node:
     """Read a sum up to the closing bar; no other bar opens inside."""
     parser.open_bars += 1
-    inside = parser.sum()
+    inside = parser.set_expression()
     parser.open_bars -= 1
     parser.expect(kind, closing)
     return inside

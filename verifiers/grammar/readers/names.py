@@ -15,7 +15,7 @@ def read_word(parser: Parser, token: Token) -> Node:
     word = token.text
     if word in vocabulary.FUNCTIONS or word == "sqrt":
         return parser.atoms["function"](parser, token)
-    if word in vocabulary.LISTED_FUNCTIONS or word == "det":
+    if word in vocabulary.LISTED_FUNCTIONS or word == "det" or _is_code(parser, word):
         return parser.atoms["command"](parser, token)
     if word.lower() in vocabulary.FILLERS and parser.peek() is not END:
         return parser.power()
@@ -39,6 +39,11 @@ def read_word(parser: Parser, token: Token) -> Node:
     parser.position -= 1
     letter = parser.take_first()
     return Node("const", (), CONSTANTS[letter]) if letter in CONSTANTS else sym(letter)
+
+
+def _is_code(parser: Parser, word: str) -> bool:
+    """Return whether a word is the name of a function in code, with its bracket: abs(x)."""
+    return word in vocabulary.CODE_FUNCTIONS and parser.at("sign", "(")
 
 
 def _spelled_number(parser: Parser, value: int) -> int:
