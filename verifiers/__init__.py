@@ -31,5 +31,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """List the names that are imported when they are first used, too."""
-    return sorted({*globals(), *__all__})
+    """List the names that are imported when they are first used."""
+    return sorted(__all__)

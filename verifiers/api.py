@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Self
 
 from verifiers.equality.clusters import cluster
-from verifiers.equality.compare import compare, members, readable, same_number
+from verifiers.equality.compare import compare, members, readable, same_number, same_text
 from verifiers.extraction.extract import extract
 from verifiers.extraction.marks import check_format, is_incomplete
 from verifiers.extraction.undone import is_left_undone
@@ -40,8 +40,21 @@ class Verifier:
         self._cache: dict[tuple[str, str], Judgement] = {}
         self._golds: dict[str, bool] = {}
 
-    def verify(self, attempt: Attempt) -> Verification:
-        """Judge one response."""
+    def verify(
+        self,
+        attempt: Attempt | str,
+        gold: str | None = None,
+        *,
+        think_open: bool = False,
+        truncated: bool = False,
+    ) -> Verification:
+        """Judge one response: an attempt, or a response and its gold answer as in `verify`."""
+        if not isinstance(attempt, Attempt):
+            attempt = Attempt(attempt, gold, think_open, truncated)  # type: ignore[arg-type]
+        elif gold is not None or think_open or truncated:
+            raise TypeError(
+                "an Attempt holds its gold answer and how it ended; give nothing beside"
+            )
         return self._verify(attempt, self._judge)
 
     def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
@@ -77,6 +90,8 @@ class Verifier:
             return Verification(verdict, extracted, format_ok, reason, self._format)
 
         if not self._is_readable(gold):
+            if text is not None and same_text(gold, text):
+                return verification(Verdict.CORRECT, f"{place}: same string", text)
             return verification(Verdict.UNPARSEABLE_GOLD, BAD_GOLD)
         if self._format == "think_answer" and not format_ok:
             if truncated and is_incomplete(response, think_open=think_open):

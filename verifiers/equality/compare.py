@@ -121,6 +121,13 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     return len(readable_nodes) < 2 or same_answer(*readable_nodes)[0]
 
 
+def same_text(gold: str, answer: str) -> bool:
+    """Return whether two answers outside of the grammar are one text."""
+    text = normalize(gold)
+    is_whole = bool(text) and "\b" not in gold and "\f" not in gold
+    return is_whole and text == normalize(answer) and isinstance(_read(text), ParseError)
+
+
 @lru_cache(maxsize=4096)
 def members(text: str) -> int:
     """Return how many members an answer lists; 1 for an answer that is no list."""

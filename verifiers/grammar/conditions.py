@@ -39,10 +39,11 @@ def split_condition(text: str) -> tuple[str, str]:
     if words and is_one and (SIGN.search(words[1]) or ALL.match(words[1])):
         return text[: words.start()], _bare(words[1])
     relations = RELATIONS.search(text)
-    answer = text[: relations.start()] if relations else ""
-    if relations and not SIGN.search(answer) and NAME.search(relations[0])[0] in answer:
-        return answer, _bare(relations[0])
-    return text, ""
+    if relations is None:
+        return text, ""
+    answer, name = text[: relations.start()], NAME.search(relations[0])
+    is_beside = name is not None and name[0] in answer and not SIGN.search(answer)
+    return (answer, _bare(relations[0])) if is_beside else (text, "")
 
 
 def _bare(condition: str) -> str:
