@@ -7,13 +7,18 @@ if TYPE_CHECKING:
     from verifiers.api import Verifier, verify
     from verifiers.extraction.extract import boxed_answer
     from verifiers.extraction.marks import check_format
+    from verifiers.extraction.turns import ChatMarks
+    from verifiers.grammar.normalize import restored_commands
     from verifiers.judges import JUDGES, OURS
     from verifiers.peer import open_judge
     from verifiers.types import Attempt, Format, Verdict, Verification
 
-__all__ = ["JUDGES", "OURS", "Attempt", "Format", "Verdict", "Verification", "Verifier"]
-__all__ += ["boxed_answer", "check_format", "open_judge", "verify"]
-_MODULES = ("verifiers.types", "verifiers.judges", "verifiers.api", "verifiers.peer")
+__all__ = ["JUDGES", "OURS", "Attempt", "ChatMarks", "Format", "Verdict", "Verification"]
+__all__ += ["Verifier", "boxed_answer", "check_format", "open_judge", "restored_commands"]
+__all__ += ["verify"]
+_MODULES = ["verifiers.types", "verifiers.judges", "verifiers.api", "verifiers.peer"]
+_MODULES += ["verifiers.extraction.extract", "verifiers.extraction.turns"]
+_MODULES += ["verifiers.grammar.normalize"]
 
 
 def __getattr__(name: str) -> Any:
@@ -23,3 +28,8 @@ def __getattr__(name: str) -> Any:
             if hasattr(module, name):
                 return getattr(module, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names that are imported when they are first used."""
+    return sorted(__all__)

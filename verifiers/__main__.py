@@ -3,7 +3,6 @@
 import argparse
 import io
 import json
-import math
 import os
 import signal
 import sys
@@ -16,7 +15,8 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no state is to be saved: Ctrl-C ends it at once
 
 from verifiers.api import Verifier
-from verifiers.types import Attempt
+from verifiers.extraction.turns import ChatMarks
+from verifiers.types import Attempt, as_text
 
 BATCH = 256  # rows that are judged and printed together
 LONGEST_LINE = 1 << 28  # bytes; a longer line is skipped, so that it never fills the memory
@@ -24,16 +24,6 @@ MOST_ERRORS = 5  # lines that could not be used and are reported one by one
 LONGEST_ERROR = 300  # characters
 MOST_WORKERS = 256
 RECORDED = ("verdict", "extracted", "format_ok", "reason")
-
-
-def text(row: dict, field: str) -> str:
-    """Return a field's text, or its number as text. Raises KeyError, TypeError or ValueError."""
-    value = row[field]
-    if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise TypeError(f"{field} must be a text or a number, not {json.dumps(value)[:40]}")
-    if value in (math.inf, -math.inf):
-        raise ValueError(f"{field} is too large a number")
-    return str(value)
 
 
 def refuse_constant(name: str) -> None:
@@ -46,7 +36,8 @@ def read_row(line: str) -> dict:
     row = json.loads(line, parse_constant=refuse_constant)
     if not isinstance(row, dict):
         raise TypeError("not a JSON object")
-    row["answer"], row["response"] = text(row, "answer"), text(row, "response")
+    for field in ("answer", "response"):
+        row[field] = as_text(row[field], field)
     json.dumps(row.get("id"))
     return row
 
@@ -102,14 +93,18 @@ def run() -> int:
                 say(row)
 
     rows = usable_rows()
+    chat_marks = ChatMarks()
     with Verifier(format=options.format, workers=options.workers) as verifier:
         while batch := list(islice(rows, BATCH)):
             attempts = [Attempt(row["response"], row["answer"]) for row in batch]
+            chat_marks.add(attempt.response for attempt in attempts)
             for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
                 record = {field: getattr(verification, field) for field in RECORDED}
                 print(json.dumps({"id": row.get("id")} | record))
     if sys.stdout is not None:
         sys.stdout.flush()
+    for line in chat_marks.lines():
+        say(line)
     if unusable > MOST_ERRORS:
         say(f"{unusable} lines could not be used, the first {MOST_ERRORS} are named above")
     return 2 if unusable else 0

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Self
 
 from verifiers.equality.clusters import cluster
-from verifiers.equality.compare import compare, members, readable, same_number
-from verifiers.extraction.extract import boxed_answer, extract
+from verifiers.equality.compare import compare, members, readable, same_number, same_text
+from verifiers.extraction.extract import extract
 from verifiers.extraction.marks import check_format, is_incomplete
 from verifiers.extraction.undone import is_left_undone
 from verifiers.grammar.normalize import gold_text
@@ -40,8 +40,21 @@ class Verifier:
         self._cache: dict[tuple[str, str], Judgement] = {}
         self._golds: dict[str, bool] = {}
 
-    def verify(self, attempt: Attempt) -> Verification:
-        """Judge one response."""
+    def verify(
+        self,
+        attempt: Attempt | str,
+        gold: str | None = None,
+        *,
+        think_open: bool = False,
+        truncated: bool = False,
+    ) -> Verification:
+        """Judge one response: an attempt, or a response and its gold answer as in `verify`."""
+        if not isinstance(attempt, Attempt):
+            attempt = Attempt(attempt, gold, think_open, truncated)  # type: ignore[arg-type]
+        elif gold is not None or think_open or truncated:
+            raise TypeError(
+                "an Attempt holds its gold answer and how it ended; give nothing beside"
+            )
         return self._verify(attempt, self._judge)
 
     def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
@@ -62,8 +75,12 @@ class Verifier:
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
         response, think_open, truncated = attempt.response, attempt.think_open, attempt.truncated
+        gold = gold_text(attempt.gold)
+        text, place = extract(
+            response, format=self._format, gold=gold, think_open=think_open, cut_off=truncated
+        )
         if self._format == "boxed":
-            format_ok = boxed_answer(response, think_open=think_open) is not None
+            format_ok = text is not None
         else:
             format_ok = check_format(response, think_open=think_open)
 
@@ -72,16 +89,14 @@ class Verifier:
         ) -> Verification:
             return Verification(verdict, extracted, format_ok, reason, self._format)
 
-        gold = gold_text(attempt.gold)
         if not self._is_readable(gold):
+            if text is not None and same_text(gold, text):
+                return verification(Verdict.CORRECT, f"{place}: same string", text)
             return verification(Verdict.UNPARSEABLE_GOLD, BAD_GOLD)
         if self._format == "think_answer" and not format_ok:
             if truncated and is_incomplete(response, think_open=think_open):
                 return verification(Verdict.TRUNCATED, "cut off before the format was complete")
             return verification(Verdict.BAD_FORMAT, "not <think>…</think> then <answer>…</answer>")
-        text, place = extract(
-            response, format=self._format, gold=gold, think_open=think_open, cut_off=truncated
-        )
         if text is None or not text.strip():
             verdict = Verdict.TRUNCATED if truncated else Verdict.NO_ANSWER
             return verification(verdict, place if text is None else f"{place}: empty")

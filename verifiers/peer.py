@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from verifiers.api import Verifier, verdict_of
 from verifiers.equality.clusters import cluster
 from verifiers.extraction.marks import check_format
+from verifiers.extraction.turns import final_text
 from verifiers.judges import BAD_GOLD, JUDGES, NO_ANSWER, OURS, in_dollars
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError
@@ -13,8 +14,8 @@ from verifiers.values.effort import OutOfEffortError
 class PeerVerifier(Verifier):
     """Judges responses as another library does, each in a worker process.
 
-    The library gets the text after the last `</think>`, with an answer block rewritten as a box,
-    and looks for the answer itself.
+    The library gets the final text, with an answer block rewritten as a box, and looks for the
+    answer itself.
     """
 
     def __init__(self, judge: str, *, workers: int = 1, timeout: float | None = None) -> None:
@@ -57,7 +58,8 @@ class PeerVerifier(Verifier):
 def answer_part(response: str) -> str:
     """Return the text after the thought, as the library gets it: an answer block, whose tags the
     library does not know, becomes a box."""
-    text = response.rpartition("</think>")[2]
+    final = final_text(response)
+    text = response if final is None else final
     _, tag, rest = text.rpartition("<answer>")
     block, end, _ = rest.partition("</answer>")
     if not tag or not end or "\\boxed" in block:

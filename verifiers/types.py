@@ -1,8 +1,10 @@
 """Define what is judged and what is said of it: attempts, verdicts, verifications."""
 
+import json
+import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
+from typing import Any, Literal
 
 Format = Literal["think_answer", "boxed", "any"]
 
@@ -17,6 +19,19 @@ class Verdict(StrEnum):
     TRUNCATED = "truncated"
     TIMEOUT = "timeout"
     UNPARSEABLE_GOLD = "unparseable_gold"
+
+
+def as_text(value: Any, field: str) -> str:
+    """Return a text, or a number as text. Raises TypeError or ValueError, which name the field."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise TypeError(
+            f"{field} must be a text or a number, not {json.dumps(value, default=repr)[:40]}"
+        )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(
+            f"{field} is too large a number" if math.isinf(value) else f"{field} is NaN"
+        )
+    return str(value)
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,13 @@ class Attempt:
     gold: str
     think_open: bool = False
     truncated: bool = False
+
+    def __post_init__(self) -> None:
+        """Write numbers as texts. Raises TypeError or ValueError for what is neither."""
+        for field in ("response", "gold"):
+            value = getattr(self, field)
+            if type(value) is not str:
+                object.__setattr__(self, field, as_text(value, field))
 
 
 @dataclass(frozen=True)

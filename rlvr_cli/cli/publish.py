@@ -40,7 +40,7 @@ from rlvr_cli.evaluation.report import (
     report_entry,
 )
 from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, find_match, read_results
-from verifiers import OURS, Format, Verdict, Verifier, open_judge
+from verifiers import OURS, ChatMarks, Format, Verdict, Verifier, open_judge
 
 _FEW_POINTS = 0.05
 """Difference in pass@1 that a comparison should be able to show."""
@@ -169,6 +169,10 @@ def score(
     results = []
     with display.progress("judging", len(judges) * len(given), lines=True) as bar:
         for (model, name), part in parts.items():
+            chat_marks = ChatMarks()
+            chat_marks.add(row.response for row in part)
+            for line in chat_marks.lines():
+                display.warn(f"{model}: {line}")
             for judge in judges:
                 form = formats[model, name] if judge == OURS else "any"
                 with open_judge(judge, format=form, workers=usable_cores()) as verifier:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import LONGEST_ANSWER, format_value, shortened
 from rlvr_cli.core.types import FieldName, Problem, Turn
-from verifiers import boxed_answer
+from verifiers import boxed_answer, restored_commands
 
 Gold = Literal["text", "hashes", "boxed"]
 """Where a set's gold answer stands in its field: the whole text, behind `####`, in the last box."""
@@ -325,7 +325,7 @@ def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tu
         if not math.isfinite(value):
             raise BadRowError(f"field {field} is not a finite number")
         return _plain_number(value), ""
-    text, place = str(value).strip(), ""
+    text, place = restored_commands(str(value)).strip(), ""
     _, hashes, behind = text.rpartition("\n")[2].partition(_HASHES)
     if hashes and rule != "boxed":
         text, place = behind.strip(), f" behind {_HASHES}"

@@ -35,6 +35,16 @@ def test_the_format_is_what_was_asked_for_else_what_the_rows_say():
     assert verdicts(actual) == ["correct", "correct"]
 
 
+def test_responses_with_chat_marks_are_said_in_one_line_a_file():
+    chat = "<|im_start|>user\n3+4<|im_end|>\n<|im_start|>assistant\nIt is 7.<|im_end|>"
+    marked = "<|ponder|>Is it 8?<|reply|>It is 7."
+    actual, words = score(rows=[LOOSE | {"response": text} for text in (chat, marked, "It is 7.")])
+    assert verdicts(actual) == ["correct", "correct", "correct"]
+    assert words.count("1 of 3 responses are whole transcripts") == 1
+    assert words.count("1 of 3 responses hold what looks like a chat mark") == 1
+    assert "chat mark" not in score(rows=[LOOSE])[1]
+
+
 def test_each_label_has_its_own_figures_and_rows_in_the_order_of_labels():
     rows = [
         LOOSE | {"model": model, "problem_set": data, "response": text}

@@ -392,6 +392,8 @@ BOTH = "so \\boxed{3}\n#### 4"
         ('["\\\\frac{3}{4}"]', "text", ("\\frac{3}{4}", "")),
         ("[1, 2]", "text", ("[1, 2]", "")),  # an interval, as far as one can see
         (0.5, "text", ("0.5", "")),
+        ("\frac{1}{2}", "text", ("\\frac{1}{2}", "")),  # one backslash in JSON
+        ("\text{cm}", "text", ("\\text{cm}", "")),
     ],
 )
 def test_a_gold_answer_and_where_it_stood(value, rule, found):

@@ -58,3 +58,14 @@ def test_the_package_needs_neither_torch_nor_the_trainer() -> None:
     script = "import sys, verifiers; print([m for m in ('torch', 'rlvr_cli') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+def test_chat_marks_that_hide_answers_are_said_in_one_line() -> None:
+    chat = "<|im_start|>user\n2+4<|im_end|>\n<|im_start|>assistant\n6<|im_end|>"
+    responses = ("<|ponder|>5<|reply|>6", chat, "6")
+    done = run("\n".join(json.dumps({"answer": 6, "response": text}) for text in responses))
+    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()][1:] == 2 * ["correct"]
+    transcripts, unknown = done.stderr.splitlines()
+    assert "1 of 3 responses are whole transcripts" in transcripts
+    assert "1 of 3 responses hold what looks like a chat mark" in unknown
+    assert done.returncode == 0

@@ -2,6 +2,7 @@
 
 import pytest
 
+import verifiers
 from verifiers import Attempt, Verdict, Verifier, check_format, verify
 
 
@@ -37,3 +38,52 @@ def test_a_good_gold_equals_itself(gold: str) -> None:
     with Verifier() as verifier:
         assert verifier.check_gold(gold)
         assert verifier.equal(gold, gold) is Verdict.CORRECT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        r"\dot{x}_{0}", r"\dot{\theta} t", r"\overline{AB} \parallel \overline{CD}",
+        r"p \Rightarrow q",
+    ],
+)  # fmt: skip
+def test_the_same_text_outside_of_the_grammar_is_equal(text: str) -> None:
+    with Verifier(format="boxed") as verifier:
+        assert verifier.verify(rf"\boxed{{ {text} }}", text).verdict is Verdict.CORRECT
+        for other in ("7", rf"{text} 2", r"\dot{x}_{1}"):
+            verdict = verifier.verify(rf"\boxed{{{other}}}", text).verdict
+            assert verdict is Verdict.UNPARSEABLE_GOLD
+
+
+def test_a_gold_without_a_value_does_not_equal_itself() -> None:
+    for gold in ("1/0", "2\f3"):
+        assert verify(rf"\boxed{{{gold}}}", gold).verdict is Verdict.UNPARSEABLE_GOLD
+
+
+def test_the_method_takes_what_the_function_takes() -> None:
+    with Verifier() as verifier:
+        assert verifier.verify("It is 3.", "3") == verifier.verify(Attempt("It is 3.", "3"))
+        assert verifier.verify("So 3</think>3", "3", think_open=True).verdict is Verdict.CORRECT
+        assert verifier.verify("So 3", "3", truncated=True).verdict is Verdict.TRUNCATED
+        with pytest.raises(TypeError, match="gold must be a text or a number, not null"):
+            verifier.verify("It is 3.")
+        with pytest.raises(TypeError, match="an Attempt holds its gold"):
+            verifier.verify(Attempt("3", "3"), "3")
+
+
+def test_an_attempt_takes_texts_and_numbers() -> None:
+    assert Attempt("3", 3) == Attempt("3", "3")  # type: ignore[arg-type]
+    assert verify("3.5", 3.5).verdict is Verdict.CORRECT  # type: ignore[arg-type]
+    for response, gold, message in (
+        (None, "3", "response must be a text or a number, not null"),
+        ("3", True, "gold must be a text or a number, not true"),
+        ("3", ["3"], "gold must be a text or a number"),
+        ("3", float("inf"), "gold is too large a number"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=message):
+            Attempt(response, gold)  # type: ignore[arg-type]
+
+
+def test_the_names_that_are_there_are_listed() -> None:
+    assert dir(verifiers) == sorted(verifiers.__all__)
+    assert all(hasattr(verifiers, name) for name in dir(verifiers))

@@ -3,6 +3,41 @@
 C, W, NONE = "correct", "wrong", "no_answer"
 
 CASES: dict[str, list[tuple[str, str, str]]] = {
+    "a choice alone on the last line": [
+        ("The rate was 20 in 1857.\n\nC", "C", C),
+        ("The rate was 20 in 1857.\n\n(C)", "C", C),
+        ("The rate was 20 in 1857.\n\n**C**", "C", C),
+        ("The rate was 20 in 1857.\n\nOption C", "C", C),
+        ("The rate was 20 in 1857.\n\nC", "B", W),
+        ("The rate was 20 in 1857.\n\nC", "1857", W),
+        ("C is wrong.\n\nThe rate was 20.", "20", C),
+    ],
+    "an adverb, and a check of an answer": [
+        ("So the answer is indeed 12.", "12", C),
+        ("So the answer is actually 12.", "12", C),
+        ("So the answer is not 12.", "12", W),
+        ("I checked, the answer is correct. The larger number is indeed 12.", "12", C),
+        ("The answer is 5, and the answer is correct.", "5", C),
+        ("The triangle is right, so the answer is right.", "right", C),
+    ],
+    "x as a product": [
+        ("**Final Answer:** 3 x 10^8 m/s", r"3\times 10^{8}", C),
+        ("**Final Answer:** 3 x 10^7 m/s", r"3\times 10^{8}", W),
+        ("The answer is 2.4 x 10^{-3}.", r"2.4 \times 10^{-3}", C),
+    ],
+    "letters of any script": [
+        ("Respuesta: 9 días", "9", C),
+        ("The answer is 9 días.", "9", C),
+        ("Risposta: 9 più", "9", C),
+        ("答案是 24 元。", "24", C),
+        ("答案是3万。", "30000", C),
+        ("答案是3万。", "3", W),
+        ("Ответ: 54 км/ч", "54 км/ч", C),
+        ("Ответ: 54 м/с", "54 км/ч", W),
+        ("Antwort: 7,50 €", "7.5", C),
+        ("<answer>16 литров</answer>", "16", C),
+        ("<answer>16 литров</answer>", "16 km", W),
+    ],
     "places": [
         ("<answer>12</answer>", "12", C),
         ("<think>So 11.</think><answer>12</answer>", "12", C),

@@ -5,9 +5,11 @@ from functools import lru_cache
 
 from verifiers.equality.equivalence import same_answer
 from verifiers.equality.labels import collect
+from verifiers.grammar.conditions import split_condition
 from verifiers.grammar.literals import LONGEST_PLAIN, is_plain_number, plain_number
 from verifiers.grammar.normalize import MAX_WORDS, choices, label_and_text, normalize, plain_words
 from verifiers.grammar.parse import parse, tree_of
+from verifiers.grammar.spelling import with_decimal_point
 from verifiers.grammar.tree import Node, ParseError, TooLargeError
 from verifiers.types import Judgement
 from verifiers.values.same_value import has_value
@@ -21,6 +23,19 @@ def compare(gold: str, answer: str) -> Judgement:
     numbers = same_number(gold, answer)
     if numbers is not None:
         return numbers
+    judgement = _compare_whole(gold, answer)
+    if judgement.equal:
+        return judgement
+    (main, condition), (other, its_own) = split_condition(gold), split_condition(answer)
+    if condition and its_own and not _compare_whole(condition, its_own).equal:
+        return judgement
+    if (condition or its_own) and _compare_whole(main, other).equal:
+        return Judgement(True, "beside a condition")
+    return judgement
+
+
+def _compare_whole(gold: str, answer: str) -> Judgement:
+    """Compare two answers with all that they say."""
     gold, answer = normalize(gold), normalize(answer)
     if not answer:
         return Judgement(False, "empty answer")
@@ -44,6 +59,10 @@ def compare(gold: str, answer: str) -> Judgement:
         error = right if isinstance(right, ParseError) else left
         return Judgement(False, f"not readable: {error}")
     equal, reason = same_answer(left, right)
+    if not equal and "," in answer and "," not in gold and members(gold) == 1:
+        decimal = _read(with_decimal_point(answer))
+        if isinstance(decimal, Node) and same_answer(left, decimal)[0]:
+            return Judgement(True, "decimal comma")
     return Judgement(equal or _same_ungrouped(gold, answer, left, right), reason)
 
 
@@ -90,7 +109,8 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     """Compare the letters of choices, and what they label where both sides say it; return None
     unless both sides have a letter."""
     left = choices(gold, with_text=True)
-    right = choices(answer, with_text=len(left) == 1) if left else None
+    is_letter = len(left) == 1 and left == choices(gold)
+    right = choices(answer, with_text=len(left) == 1, loose=is_letter) if left else None
     if not right:
         return None
     if left != right:
@@ -99,6 +119,13 @@ def _same_choice(gold: str, answer: str) -> bool | None:
     nodes = [_read(label[1]) for label in labels if label]
     readable_nodes = [node for node in nodes if isinstance(node, Node) and not node.has("text")]
     return len(readable_nodes) < 2 or same_answer(*readable_nodes)[0]
+
+
+def same_text(gold: str, answer: str) -> bool:
+    """Return whether two answers outside of the grammar are one text."""
+    text = normalize(gold)
+    says_something = any(map(str.isalnum, text)) and "\b" not in gold and "\f" not in gold
+    return says_something and text == normalize(answer) and isinstance(_read(text), ParseError)
 
 
 @lru_cache(maxsize=4096)
@@ -110,10 +137,14 @@ def members(text: str) -> int:
 
 def readable(gold: str) -> bool:
     """Return whether a gold answer is text or mathematics that an answer can equal."""
+    if "\b" in gold or "\f" in gold:  # a backslash that JSON took for an escape
+        return False
     text = normalize(gold)
     if not text or is_plain_number(text):
         return bool(text)
     node = _read(text)
+    if isinstance(node, ParseError):
+        node = _read(normalize(split_condition(text)[0]))
     if isinstance(node, Node):
         return has_value(node)
     return isinstance(node, TooLargeError) or plain_words(text).replace(" ", "").isalpha()

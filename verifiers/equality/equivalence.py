@@ -10,7 +10,7 @@ from verifiers.equality.keys import Key, member_keys
 from verifiers.equality.labels import Named
 from verifiers.equality.lists import are_components, as_tuples, by_name, distinct_labels
 from verifiers.equality.matrices import as_matrix
-from verifiers.equality.quantities import same_quantity
+from verifiers.equality.quantities import same_quantity, without_letter_unit
 from verifiers.equality.realsets import NotASetError, looks_like_range, read_set, same_set
 from verifiers.grammar.tree import Node, sym
 from verifiers.values.canonical import canonical
@@ -219,10 +219,11 @@ def _same_single(gold: Node, answer: Node) -> tuple[bool, str]:
 
 
 def _all_sides_equal(answer: Node, gold: Node) -> bool:
-    """Return whether each side of an equation equals the gold: x^2 - 1 = (x - 1)(x + 1). A sum of
-    names on the left, m + n = 8, only repeats what is asked for."""
+    """Return whether each side of an equation equals the gold: x^2 - 1 = (x - 1)(x + 1). The left
+    one, as in m + n = 8, may only repeat what is asked for."""
     sides = answer.args
-    if sides[0].kind == "add" and all(part.kind == "sym" for part in sides[0].args):
+    is_value = not sides[-1].symbols() or without_letter_unit(sides[-1]) is not None
+    if is_value and labels.is_asked_for(sides[0]):
         sides = sides[1:]
     return {*answer.value} == {"="} and all(same_quantity(gold, side)[0] for side in sides)
 

@@ -98,6 +98,8 @@ def _equation_keys(node: Node) -> set[Key]:
 def _collection_keys(node: Node) -> set[Key]:
     """Return keys of a list, a tuple or a set of reals by its largest and its smallest number."""
     try:
+        if node.has("deg"):
+            raise NotASetError("a tuple of angles, whose marks may be missing")
         numbers = [value for value, _ in read_set(node).cuts]
     except (NotASetError, *NO_VALUE):
         members = collect(node)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 from verifiers.equality.quantities import same_quantity
 from verifiers.grammar.tree import Node, neg, num, replace_symbol, sym
@@ -39,7 +40,9 @@ def is_name(node: Node) -> bool:
         return all(map(is_name, args))
     if kind in ("tuple", "matrix"):
         return all(arg.kind == "sym" for arg in args)
-    if kind == "div":  # of two segments
+    if kind == "div":  # of two segments, or of two functions
+        if all(map(_is_applied, args)):
+            return True
         return all(arg.kind == "mul" and len(arg.args) == 2 and _is_segment(arg) for arg in args)
     if kind != "mul":
         return False
@@ -48,6 +51,30 @@ def is_name(node: Node) -> bool:
     is_operator = str(args[0].value).partition("_")[0] in NAME_OPERATORS
     is_inverse = args[0].kind == "pow" and args[0].args[1] == neg(num(1))  # f^{-1} x
     return len(args) == 2 and (is_operator or (is_inverse and is_name(args[0].args[0])))
+
+
+def _is_applied(node: Node) -> bool:
+    """Return whether a node is a name with its argument: f(x), Y(s)."""
+    return node.kind == "opaque" or (node.kind == "mul" and node.value == "applied")
+
+
+def is_asked_for(node: Node) -> bool:
+    """Return whether the left side of an equation only repeats what is asked for: two letters or
+    more, as in ab, m^2 + n^2 or |A ∩ B|, without a number, a sign, a root or a function around."""
+    if node.kind in ("neg", "pow", "call") and node.value != "abs":
+        return False
+    waiting = [node]
+    names = set[str]()
+    while waiting:
+        part = waiting.pop()
+        if part.kind not in ("sym", "add", "mul", "neg", "div", "pow", "inter", "union", "call"):
+            return False
+        letters = [arg.value for arg in part.args if part.kind == "mul" and arg.kind == "sym"]
+        if any(a[0].isupper() and b[0].islower() for a, b in pairwise(letters)):
+            return False  # Say x = 7
+        names |= {part.value} if part.kind == "sym" else set()
+        waiting += part.args[:1] if part.kind == "pow" else part.args
+    return len(names) > 1
 
 
 def _is_segment(node: Node) -> bool:
@@ -86,7 +113,8 @@ def _unchained(node: Node) -> Named:
     first, middle, last = sides[0], sides[1:-1], sides[-1]
     if last.kind in ("matrix", "tuple", "set") and first.symbols() and not last.symbols():
         return Named(first, last)  # A^2 = AA = [[1, 2], [3, 4]]
-    has_name = is_name(first)
+    is_constant = first.kind == "const" and first.value != "inf" and not last.symbols()
+    has_name = is_name(first) or is_constant  # e = 5/4 is an eccentricity
     if not has_name:
         if any(part.symbols() for part in (sides if len(sides) == 2 else sides[1:])):
             return unsolved
@@ -136,6 +164,9 @@ def labels_agree(gold: Named, answer: Named) -> bool:
     left, right = gold.label, answer.label
     if left is None or right is None or canonical(left) == canonical(right):
         return True
+    if left.kind == right.kind == "text":  # cost and total cost, but not cost and wage
+        names = [words(label.value.lower()) for label in (left, right)]
+        return names[0] <= names[1] or names[1] <= names[0]
     if "text" in (left.kind, right.kind):
         return True
     if _index(gold) and _index(answer) and left.value[0] == right.value[0]:

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 from verifiers.equality.compare import members
 from verifiers.extraction import marks, prose
+from verifiers.extraction.turns import final_text
 from verifiers.grammar.literals import is_plain_number
+from verifiers.grammar.normalize import choices
 from verifiers.types import Format
 
 MOST_MARKS = 5
@@ -26,6 +28,8 @@ CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
 HEADING = re.compile(r"[:：\n][\s*_=-]*$")
 IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
+# "The answer is correct." judges an answer and states none.
+CHECKED = re.compile(r"(?:indeed |also )?(?:correct|right|verified|confirmed|consistent)\W*", re.I)
 YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
 CHOICE_IN_PROSE = re.compile(
     r"\(([A-J])\)|(?<![A-Za-z.'’\\(])([B-HJ])(?=[).,:*\s。]|$)(?!['’])"
@@ -51,11 +55,9 @@ def extract(
     """Return the answer of a response. The gold says only how many values are asked for."""
     if format == "think_answer" and not marks.check_format(response, think_open=think_open):
         return Extraction(None, "not <think>…</think> then <answer>…</answer>")
-    text = marks.after_thought(response, think_open=think_open)
+    text = final_text(response, think_open=think_open)
     if text is None:
         return Extraction(None, "the thought never closes")
-    if "<" in text:
-        text = marks.END_OF_TURN.split(marks.OWN_TURN.sub("", text, count=1), maxsplit=1)[0]
     if format != "boxed" and "answer>" in text:
         tags = marks.TAG.findall(marks.own_problem(text, CLOSED_BLOCK))
         if [tag for tag in tags if "answer" in tag] != marks.FORMAT[2:]:
@@ -127,7 +129,7 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
     answers = []
     for statement, end in zip(statements, ends, strict=False):
         following = prose.sentences(own[statement.end() : end])
-        if following:
+        if following and not CHECKED.fullmatch(following[0]):
             answers.append(_marked(following[0], statement[0]))
     if answers:
         return _last(answers, 'last "answer is"')
@@ -136,6 +138,9 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
     whole = text.strip()
     if len(whole) <= LONGEST_VALUE and prose.is_whole(whole):
         return Extraction(whole, "whole text")
+    last_line = whole.rpartition("\n")[2].strip(prose.EDGE)
+    if choices(last_line):
+        return Extraction(last_line, "last line")
     return _last_sentence_answer(prose.sentences(text))
 
 

@@ -1,15 +1,10 @@
-"""Find the marks of an answer: thought and answer block, boxes, "####", "the answer is"."""
+"""Find the marks of an answer: the answer block, boxes, "####", "the answer is"."""
 
 import re
 from typing import NamedTuple
 
 TAG = re.compile(r"</?(?:think|answer)>")
 FORMAT = ["<think>", "</think>", "<answer>", "</answer>"]
-END_OF_TURN = re.compile(
-    r"<\|(?:im_start|im_end|endoftext|eot_id|end_of_text|end|user|assistant)\|>"
-    r"|</s>|<｜end▁of▁sentence｜>"
-)
-OWN_TURN = re.compile(r"\A\s*<\|(?:im_start|assistant)\|>(?:assistant)?")
 NEXT_PROBLEM = re.compile(
     r"\n[ \t]*(?:\*\*|#+ )?(?:Question|Problem|Exercise|Instruction|Human|User|Q)"
     r"\s?\d{0,3}\s?[:.\n]"
@@ -38,13 +33,6 @@ class Span(NamedTuple):
     start: int
     end: int
     content: str
-
-
-def after_thought(response: str, *, think_open: bool = False) -> str | None:
-    """Return the text after the last `</think>`; None while a thought is open."""
-    _, closed, rest = response.rpartition("</think>")
-    is_open = "<think>" in rest or (not closed and think_open)
-    return None if is_open else rest
 
 
 def check_format(response: str, *, think_open: bool = False) -> bool:

@@ -37,6 +37,9 @@ TEXT_GROUP = re.compile(r"\\(?:text|mathrm|textbf|mbox|operatorname)\w*\s*\{[^{}
 WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 FORMULA_WORDS = {*FUNCTIONS, *SPELLINGS, "and", "or", "sqrt", "pi", "per", "square", "cubic"}
 MATHEMATICAL = re.compile(r"[\d\\=<>^_√π∞]")
+WORD_BEYOND_ASCII = re.compile(r"[À-ÖØ-öø-ɏ\u0400-\u1fff\u3040-\u318f\u3400-\ud7ff]")
+# A word cut at its accent would leave letters: 9 d of 9 días.
+ACCENTED = re.compile(r"[A-Za-z]*[À-ÖØ-öø-ɏ\u0300-\u036f][A-Za-zÀ-ÖØ-öø-ɏ\u0300-\u036f]*")
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f≤≥≠≈±√π∞°€£¥₹×·÷−–²³⁴⁵⁶⁷⁸⁹½¼¾⅓⅔∪∩∈→¬…]")
 FORMULA_PART = re.compile(
     r"(?>(?:(?:sqrt|pi|sin|cos|tan|ln|log|exp|infinity|inf)(?![a-z])|\\[a-zA-Z]+|\\[$%,;!{} ]"
@@ -45,11 +48,13 @@ FORMULA_PART = re.compile(
 OPERATOR = "+-*/^=<>≤≥≠≈±×·÷−–|∪∩"
 LONE = re.compile(r"[A-Za-z]|[-–—:.,;*_()]*")
 HAS_VALUE = re.compile(r"[\dπ∞=]|sqrt|pi\b|\\[a-z]")
-UNIT_AFTER = re.compile(
-    r"[*_ ]{0,3}(?:(?:square|cubic|sq\.?) )?([A-Za-z]+|°[CF])(?:\^?[23²³])?(?:(?:/| per )[a-z]+)?"
-)
 # Without the words that are units in a formula, and mean something else after a number in prose.
-UNITS_IN_PROSE = (SPELLINGS.keys() | SCALES.keys()) - {"in", "a", "A", "s"}
+UNITS_IN_PROSE = (SPELLINGS.keys() | SCALES.keys()) - {"in", "a", "A", "s", "с"}
+_ABROAD = sorted((unit for unit in UNITS_IN_PROSE if not unit.isascii()), key=len, reverse=True)
+_UNIT = rf"(?:{'|'.join(_ABROAD)}|[A-Za-z]+)(?![A-Za-zÀ-ÖØ-öø-ɏ\u0400-\u052f])"
+UNIT_AFTER = re.compile(
+    rf"[*_ ]{{0,3}}(?:(?:square|cubic|sq\.?) )?({_UNIT}|°[CF])(?:\^?[23²³])?(?:(?:/| per ){_UNIT})?"
+)
 BRACKETS = (("(", ")"), ("[", "]"), ("{", "}"))
 EDGE = " \t\n.,;:!?'\"*_`"
 
@@ -59,8 +64,14 @@ def is_value(text: str) -> bool:
     text = normalize(text)
     if is_plain_number(text):
         return True
-    words = {word.lower() for word in WORD.findall(TEXT_GROUP.sub(" ", text))} - FORMULA_WORDS
-    if not text or len(words) > 1 or (words and not MATHEMATICAL.search(text)):
+    formula = TEXT_GROUP.sub(" ", text)
+    words = {word.lower() for word in WORD.findall(formula)} - FORMULA_WORDS
+    if (
+        not text
+        or WORD_BEYOND_ASCII.search(formula)
+        or len(words) > 1
+        or (words and not MATHEMATICAL.search(text))
+    ):
         return False
     tree = tree_of(text)
     return tree is not None and not tree.has("text")
@@ -117,7 +128,10 @@ def _formulas(text: str) -> list[Span]:
 
 def _plain_values(text: str, start: int, end: int) -> list[Span]:
     """Return the numbers and formulas outside of signs: runs of tokens that are no words."""
-    part = BEYOND_ASCII.sub("@", text[start:end])
+    part = text[start:end]
+    if not part.isascii():
+        part = ACCENTED.sub(lambda word: "@" * len(word[0]), part)
+        part = BEYOND_ASCII.sub("@", part)
     spans: list[Span | None] = []
     run: list[tuple[int, int]] = []
     depth = 0

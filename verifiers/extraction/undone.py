@@ -10,29 +10,51 @@ from verifiers.grammar.normalize import label_and_text, normalize
 from verifiers.grammar.parse import tree_of
 from verifiers.grammar.tree import Node, num
 from verifiers.grammar.units import LETTER_UNITS
+from verifiers.grammar.vocabulary import FUNCTIONS
 from verifiers.values.same_value import rational
 
 MARKS = {"neg", "pct", "deg", "unit", "set"}
 # Kinds of nodes that compute nothing; a letter beside a number is its unit (5 m).
 NOT_COMPUTED = MARKS | {"num", "sym", "mod", "pm", "compound"}
+TRANSCENDENTAL = {*FUNCTIONS.values()} - {"exp", "sgn", "re", "im"}
 COMPUTED = {"add": "add", "div": "div", "ratio": "div"}
 
 
 def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
     """Return whether the answer, or a member of it, is a sum or a product of plain numbers where
-    the gold is a number; with `strict` also a quotient that is a whole number, 48/2.
+    the gold is a number; with `strict` also a quotient that is a whole number, 48/2. A logarithm or
+    a sine of numbers is undone for a rational gold, and in a sum or product for one that has none.
 
     Any other fraction is a value (1/2), and so are powers (10^6) and roots.
     """
     tree, gold_tree = (None if is_plain_number(answer) else _tree(text) for text in (answer, gold))
-    number = _bare(unname(gold_tree).value) if gold_tree else None
-    if tree is None or number is None or number.kind != "num":
+    if tree is None or gold_tree is None:
         return False
     values = _values(tree)
+    functions = [side for side in map(_bare, values or tree.args[-1:]) if _has_function(side)]
+    if functions and not any(map(_is_transcendental, gold_tree.walk())):
+        is_rational = all(rational(_bare(value)) is not None for value in _values(gold_tree))
+        return is_rational or any(side.kind != "call" for side in functions)
+    number = _bare(unname(gold_tree).value)
+    if number.kind != "num":
+        return False
     is_stated = any(_bare(value).kind == "num" for value in values)  # by 28 + 35 = 63
     if tree.kind == "rel":  # and by 28 + 35 ≈ 63
         is_stated = is_stated or any(_bare(side).value == number.value for side in tree.args)
     return not is_stated and any(_is_computation(value, strict=strict) for value in values)
+
+
+def _is_transcendental(node: Node) -> bool:
+    """Return whether a node is a logarithm, a sine or the like of anything."""
+    return node.kind == "call" and node.value in TRANSCENDENTAL
+
+
+def _has_function(node: Node) -> bool:
+    """Return whether a value has a logarithm, a sine or the like of numbers, not in an exponent."""
+    if _is_transcendental(node):
+        return not node.symbols()
+    parts = node.args[:1] if node.kind == "pow" else node.args
+    return any(map(_has_function, parts))
 
 
 def _tree(text: str) -> Node | None:

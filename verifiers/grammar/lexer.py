@@ -25,7 +25,12 @@ NUMBER = {
 SCRIPT_NUMBER = re.compile(_PLAIN, re.ASCII)  # \log_2 128 has no thousands
 RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)", re.ASCII)
 ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
-LETTERS = re.compile(r"[A-Za-z]+")
+# Of the scripts beyond ASCII; signs that stand for a scale are words of their own: 3万円.
+_LATIN = "A-Za-zÀ-ÖØ-öø-ɏ\u0300-\u036f\u1e00-\u1eff"
+_SIGNS = "[百千万萬億亿兆打]"
+_SCALE = rf"千[米克瓦]|{_SIGNS}|만|백|천|억|พัน|หมื่น|แสน|ล้าน"
+_OTHER = rf"(?:(?!{_SIGNS})[^\W\d{_LATIN}]|[\u0900-\u0dff\u0e31-\u0e4e\u3099\u309a])"
+LETTERS = re.compile(rf"[A-Za-z]+(?![{_LATIN}])|[{_LATIN}]+|{_SCALE}|{_OTHER}+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
 ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
@@ -33,6 +38,7 @@ SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))"
 USUAL_NAMES = {"|": "Vert", "bar": "overline", "cr": "\\", "newline": "\\"}
 USUAL_NAMES |= {"mod": "pmod", "bmod": "pmod", "dbinom": "binom", "tbinom": "binom"}
 USUAL_NAMES |= dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac")
+WORD_COMMANDS = {"top": "T", "intercal": "T", "AA": "Å"}
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
 
 
@@ -93,7 +99,7 @@ class _Lexer:
             self._sign(char)
         elif char in ".?":
             self._stop(char)
-        elif char in ascii_letters:
+        elif char in ascii_letters or (not char.isascii() and char.isalpha()):
             end = self._end(LETTERS, self.position)
             self._emit("word", self.text[self.position : end], end)
         elif COMMAND.match(self.text, self.position):
@@ -152,7 +158,7 @@ class _Lexer:
         if name == "\\":
             end = self._end(ROW_SPACE, end)
         if name in vocabulary.SPACING:
-            self.position, self.spaced = end, True
+            self.position, self.spaced = end, self.spaced or name != "!"  # f\!(x) is f(x)
         elif name in ("left", "right") and self.text[end : end + 1] == ".":
             self.position = end + 1
         elif name in ("left", "right") and self.text[end : end + 1] == "|":
@@ -170,8 +176,8 @@ class _Lexer:
             self._open_group(name, end)
         elif name in ("%", "$", "&", "_", "#"):
             self._emit("sign" if name != "$" else "command", name, end)
-        elif name in ("top", "intercal"):
-            self._emit("word", "T", end)
+        elif name in WORD_COMMANDS:
+            self._emit("word", WORD_COMMANDS[name], end)
         elif name == "not":
             opposite = {"=": "ne", ">": "le", "<": "ge"}.get(self.text[end : end + 1])
             if opposite is None:

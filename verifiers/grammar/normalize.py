@@ -5,6 +5,7 @@ import unicodedata
 from functools import lru_cache
 
 from verifiers.grammar.spoken import spoken
+from verifiers.grammar.vocabulary import FUNCTIONS, GREEK, RELATIONS, TEXT_GROUPS, words
 
 GOLD_MARK = "####"
 MAX_WORDS = 200  # characters of an answer in words
@@ -42,6 +43,16 @@ DOES_NOT_EXIST = re.compile(
 )
 LAST_WORD = re.compile(r"(?<=\S) ([a-z]{2,20})$")
 MAY_BE_SPOKEN = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
+ESCAPED = {"\b": "b", "\f": "f", "\t": "t", "\n": "n", "\r": "r"}
+BENT = re.compile(  # a tab or a line break stands before other words, too
+    r"[\b\f](?=[A-Za-z])|(?:\t(?=imes|ext|extbf|extit|extrm|anh?|heta|au|riangle|op|[fb]rac|binom|ilde)"
+    r"|\n(?=u|eq|abla|otin)|\r(?=ho|ight|angle|vert|floor|ceil|brace))(?=[a-z]+(?![A-Za-z]))"
+)
+COMMANDS = {*FUNCTIONS, *GREEK, *TEXT_GROUPS, *filter(str.isalpha, RELATIONS)} | words(
+    "frac dfrac tfrac cfrac sqrt pi infty cdot times div left right begin binom pm mathbb circ"
+)
+DOUBLED = re.compile(rf"(?<!\\)\\\\(?:[%$]|(?:{'|'.join(COMMANDS)})(?![a-z]))")
+ENVIRONMENT = re.compile(r"(?<!\\)\\begin")  # whose rows two backslashes end
 PUNCTUATION = " \t\r\n.,;:"
 CUT_SPACING = (r"\,", r"\;", r"\:", r"\!")  # a LaTeX space, of which no part may be stripped
 EXCLAMATION = re.compile(r"(?<=[A-Za-z]{3})!+$")
@@ -64,17 +75,30 @@ LABEL = re.compile(
     re.I,
 )
 SCRIPT_DIGIT = re.compile(r"(?![0-9])\d")
-SEVERAL = re.compile(rf"{LETTER}(?:(?:\s*(?:,|;|&|and)\s*)+{LETTER})+")
+SEVERAL = re.compile(rf"{LETTER}(?:(?:[\s,;&、，；]|and|et|und|y|и|和|与|與|及)+{LETTER})+")
+# C (12), C 12: of an answer to a gold that is a letter, as it may be a point or a binomial
+LOOSE_CHOICE = re.compile(
+    r"([A-J])\s*(?:(?:\\left)?[(（](?!.*(?<![A-Za-z\\])[A-J](?![A-Za-z])).*[)）]|(?<=\s)[\d\\$][^A-J]*)"
+)
 RUN = re.compile(r"[A-J]{2,6}")
 
 
 def gold_text(gold: str) -> str:
     """Return the answer in a gold field, in which GSM8K writes its solution and then `#### answer`.
-    Digits of other scripts become plain ones."""
-    gold = gold.rpartition(GOLD_MARK)[2].strip().strip(INVISIBLE_EDGE)
+    Digits of other scripts become plain ones, and commands that JSON has bent are restored."""
+    gold = restored_commands(gold.rpartition(GOLD_MARK)[2]).strip().strip(INVISIBLE_EDGE)
     if gold.isascii():
         return gold
     return SCRIPT_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), gold)
+
+
+def restored_commands(text: str) -> str:
+    """Restore LaTeX commands whose backslash JSON took for an escape, \frac for a form feed and
+    "rac", and those whose backslash is doubled."""
+    text = BENT.sub(lambda control: "\\" + ESCAPED[control[0]], text)
+    if "\\\\" in text and DOUBLED.search(text) and not ENVIRONMENT.search(text):
+        text = text.replace("\\\\", "\\")
+    return text
 
 
 def normalize(text: str) -> str:
@@ -164,9 +188,9 @@ def plain_words(text: str) -> str:
     return SPACE.sub(" ", text.replace("$", "").replace("*", "")).strip().rstrip(PUNCTUATION)
 
 
-def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
+def choices(text: str, *, with_text: bool = False, loose: bool = False) -> frozenset[str]:
     """Return the letters of a multiple-choice answer: B, (B), Option B, A and C; else nothing.
-    `with_text`: also that of (B) 7."""
+    `with_text`: also that of (B) 7; `loose`: also that of B (7) and B 7."""
     if len(text) > MAX_WORDS:
         return frozenset()
     words = plain_words(text)
@@ -179,6 +203,9 @@ def choices(text: str, *, with_text: bool = False) -> frozenset[str]:
         return frozenset(re.findall(r"[A-J]\b", words))
     if RUN.fullmatch(words) and list(words) == sorted(set(words)):
         return frozenset(words)
+    loosely = LOOSE_CHOICE.fullmatch(words) if loose else None
+    if loosely:
+        return frozenset({loosely[1]})
     label = label_and_text(text) if with_text else None
     return frozenset({label[0]}) if label else frozenset()
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from verifiers.grammar.lexer import Token
 from verifiers.grammar.literals import read_literal
 from verifiers.grammar.tree import Node, ParseError, TooLargeError, call, neg, num, product_of
-from verifiers.grammar.units import currency_of, is_unit
+from verifiers.grammar.units import LETTER_UNITS, SPELLINGS, currency_of, is_unit
 from verifiers.grammar.vocabulary import CONNECTIVES, NOT_FACTORS, NOT_UNITS, REAL_WORDS, RELATIONS
 
 MAX_DEPTH = 50  # of brackets and arguments, within Python's limit of 1,000 calls
@@ -82,7 +82,22 @@ class Parser:
     def at_unit(self, ahead: int = 0) -> bool:
         """Return whether the next token, or one `ahead` of it, is read as a unit."""
         token = self.peek(ahead)
-        return token.kind == "word" and is_unit(token, self.peek(ahead + 1))
+        if token.kind != "word" or self.connective(ahead):
+            return False
+        below = self.peek(ahead + 2).text
+        if token.text in LETTER_UNITS and self.peek(ahead + 1).text == "/" and len(below) > 1:
+            return below in SPELLINGS  # g/mol
+        return is_unit(token, self.peek(ahead + 1))
+
+    def connective(self, ahead: int = 0) -> str:
+        """Return "and" or "or" where such a word comes next; letters are words in a text alone."""
+        token = self.peek(ahead)
+        word = token.text.lower()
+        if token.kind not in ("word", "command") or word not in CONNECTIVES:
+            return ""
+        is_word = len(word) > 1 or not word.isascii()
+        goes_on = token.text_mode and self.peek(ahead + 1) is not END
+        return CONNECTIVES[word] if is_word or goes_on else ""
 
     def answer(self) -> Node:
         """Read a list with commas, "a or b", or a single item."""
@@ -102,15 +117,15 @@ class Parser:
         separator = ""
         while True:
             token = self.peek()
-            word = token.text.lower() if token.kind in ("word", "command") else ""
+            connective = self.connective()
             if token.kind == "sign" and token.text in (",", ";", "&"):
                 separator = separator or ("and" if token.text == "&" else ",")
             elif token.kind == "command" and token.text == "\\" and self.depth == 0:
                 separator = separator or ","
-            elif word in CONNECTIVES:
-                separator = CONNECTIVES[word]
-            elif token.kind == "command" and word in ("cup", "cap"):
-                separator = "or" if word == "cup" else "and"
+            elif connective:
+                separator = connective
+            elif token.kind == "command" and token.text in ("cup", "cap"):
+                separator = "or" if token.text == "cup" else "and"
             else:
                 return separator
             self.take()
@@ -266,7 +281,9 @@ class Parser:
             return token.text in "([{" or opens_bar
         if token.kind == "word":
             is_union = token.text == "U" and self.peek(1).text in ("(", "[")
-            return not is_union and token.text.lower() not in NOT_UNITS and token.text != "to"
+            if is_union or self.connective():
+                return False
+            return token.text.lower() not in NOT_UNITS and token.text != "to"
         if token.kind == "number":
             before, sign = self.tokens[self.position - 1], self.tokens[self.position - 2]
             after_exponent = sign.kind == "sign" and sign.text == "^" and token.spaced

@@ -23,9 +23,22 @@ TEMPERATURE = re.compile(
 SUPERSCRIPT_RUN = re.compile(f"[{''.join(SUPERSCRIPTS)}]+")
 SUBSCRIPT_RUN = re.compile(f"[{''.join(SUBSCRIPTS)}]+")
 THIN_SPACE = re.compile(r"\\[,;:!]\s*(?=[\[\];])|(?<=[;\[\]])\s*\\[,;:!]")
-DECIMAL_COMMA = re.compile(r"(?<=\d)\{,\}(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)\{,\}(?=\d)")
+DECIMAL = r"(?<=\d)%s(?=(?:\d{1,2}|\d{4,})(?!\d))|(?<=(?<!\d)0)%s(?=\d)"  # no thousands
+DECIMAL_COMMA = re.compile(DECIMAL % (r"\{,\}", r"\{,\}"))
+ONE_COMMA = re.compile(
+    rf"[^,\d]*(?:\d{{1,3}}(?:\.\d{{3}})+|\d+)(?:{DECIMAL % (',', ',')})\d+[^,\d]*"
+)
 BRACKET = r"(?:\\(?:left|right)\s*)?([\[\]])"
 ENDPOINT = r"([^\s\[\](),;=][^\[\](),;=]{0,40}?)(?:\\[,;:])?"
+_UNITS = r"(?:\\(?:text|mathrm|textrm)\s*\{[^{}]{1,30}\}(?:\^(?:\{-?\d\}|\d))?(?:\\cdot|\s|\\,)*)+"
+UNIT_FRACTION = re.compile(
+    rf"(?<=[\d}})])(?:\s|~|\\[,;:! ])*\\[dt]?frac\s*\{{\s*({_UNITS})\}}\s*\{{\s*({_UNITS})\}}"
+)
+TIMES_X = re.compile(r"(?<=[\d})])(?:\s+[xX]\s+(?=\d)|\s*[xX]\s*(?=10\^))")
+ROW_STOP = re.compile(r"[.,;](?=[\s~}$]*\\(?:end(?![a-z])|\\))")
+IMAGINARY_J = re.compile(r"([-+]?\d[\d.]*\s*[-+]\s*\d[\d.]*)j")  # of code: 2 - 3j
+# A space before another name and its equals sign separates: k = 3 \\quad m = 8.
+BEFORE_NAME = re.compile(r"(?<=[^,;&\s])\s*\\q?quad(?=\s*\\?[A-Za-z][^,;=\n]{0,60}=)")
 INTERVAL = re.compile(
     rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*+{ENDPOINT}"
     rf"\s*[;,]\s*+{ENDPOINT}\s*{BRACKET}(?!\w)"
@@ -34,7 +47,7 @@ LOG_BASE = re.compile(r"(?<![A-Za-z_])\\?log(10|2)(?=\s?\()")
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
 CHOOSE = re.compile(
     r"(?:(?<![\w}])|(?<=\{\}))(?:\{\})?[_^](?:\{(\w{1,4})\}|(\w))C_(?:\{(\w{1,4})\}|(\w))"
-    r"|(?<![\w\\])C\((\d{1,4}|[nmN]),\s*(\d{1,4}|[nmkr])\)",
+    r"|(?<![\w\\])C\((\d{1,4}|[nmN]),\s*(\d{1,4}|[nmkr])\)|(?<![\w\\.,])(\d{1,3})C(\d{1,3})(?!\w)",
     re.ASCII,
 )
 
@@ -48,6 +61,16 @@ def plain_signs(text: str) -> str:
         text = INTERVAL.sub(_usual_brackets, text)
     if any(suffix in text for suffix in ("st", "nd", "rd", "th")):
         text = ORDINAL.sub(_cardinal, text)
+    if "frac" in text and ("text" in text or "mathrm" in text):
+        text = UNIT_FRACTION.sub(r" \1/\2", text)
+    if "x" in text or "X" in text:
+        text = TIMES_X.sub(r" \\times ", text)
+    if "\\end" in text:
+        text = ROW_STOP.sub(" ", text)
+    if text.endswith("j") and IMAGINARY_J.fullmatch(text):
+        text = f"{text[:-1]}i"
+    if "quad" in text and text.count("=") > 1:
+        text = BEFORE_NAME.sub(",", text)
     text = LOG_BASE.sub(r"\\log_{\1}", text) if "log" in text else text
     if text != text.lower():
         text = text.replace("US dollars", "dollars")
@@ -65,6 +88,15 @@ def plain_signs(text: str) -> str:
     if "m" in text or "M" in text:
         text = CLOCK_HALF.sub(lambda half: half[1].lower() + "m ", text)
     return text.replace("{:}", ":")
+
+
+def with_decimal_point(text: str) -> str:
+    """Write 1.234,50 € as 1234.50 €; leave what is no number with one decimal comma."""
+    text = text.replace("\\,", " ")
+    if not ONE_COMMA.fullmatch(text):
+        return text
+    whole, _, decimals = text.partition(",")
+    return re.sub(r"(?<=\d)\.(?=\d)", "", whole) + "." + decimals
 
 
 def _usual_brackets(match: re.Match[str]) -> str:

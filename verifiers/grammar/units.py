@@ -4,7 +4,13 @@ from fractions import Fraction
 
 from verifiers.grammar import vocabulary
 from verifiers.grammar.lexer import Token
-from verifiers.grammar.vocabulary import SCALES, words
+from verifiers.grammar.vocabulary import (
+    NOT_NOUN_SIGNS,
+    NOT_NOUN_STEMS,
+    NOT_NOUN_WORDS,
+    SCALES,
+    words,
+)
 
 UNITS: dict[str, tuple[str, Fraction]] = {}  # dimension, and size in the dimension's base unit
 SPELLINGS: dict[str, str] = {}
@@ -22,6 +28,7 @@ CURRENCIES = {
 HALVES_OF_DAY = words("am pm AM PM")
 SHORT_UNIT_WORDS = vocabulary.SAFE_UNITS | HALVES_OF_DAY | words("per way old sq cu")
 NEVER_UNITS = vocabulary.FUNCTIONS.keys() | words("pi sqrt to")
+LAST_OF_ALPHABETS = "\u1fff"  # above stand scripts whose signs are syllables or words
 GENERIC = words("unit units")
 
 
@@ -42,12 +49,23 @@ def is_unit(token: Token, following: Token) -> bool:
     lower = token.text.lower()
     if token.text == "min":
         return following.text not in ("(", "{")
+    if not token.text.isascii():
+        return token.text in SPELLINGS or token.text in SCALES or _is_noun(lower)
     if token.text in NEVER_UNITS or lower in vocabulary.NUMBER_WORDS:
         return False
     if lower in vocabulary.NOT_UNITS and lower not in SCALES and lower not in SPELLINGS:
         return False
     short = token.text in SHORT_UNIT_WORDS or token.text in SCALES
     return token.text_mode or short or len(token.text) > 3
+
+
+def _is_noun(word: str) -> bool:
+    """Return whether a word with letters beyond ASCII may be left aside after a number: two letters
+    or a sign that is a word, without one that counts, halves, bounds or denies."""
+    if word in NOT_NOUN_WORDS or word.startswith(NOT_NOUN_STEMS) or "ième" in word:
+        return False
+    is_sign = len(word) == 1 and word > LAST_OF_ALPHABETS
+    return (len(word) > 1 or is_sign) and NOT_NOUN_SIGNS.isdisjoint(word)
 
 
 def currency_of(token: Token) -> str | None:

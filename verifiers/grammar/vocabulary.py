@@ -24,7 +24,8 @@ MATH_GROUPS = words(TABLE["math_groups"])
 
 RELATIONS = TABLE["relations"]
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
-CONNECTIVES = {"and": "and", "or": "or", "land": "and", "wedge": "and", "lor": "or", "vee": "or"}
+CONNECTIVES = dict.fromkeys(TABLE["and_words"].split(), "and")
+CONNECTIVES |= dict.fromkeys(TABLE["or_words"].split(), "or")
 # Commands that cannot begin a factor of a product.
 NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
     "pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\ to rightarrow "
@@ -34,13 +35,18 @@ NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
 FUNCTIONS = TABLE["functions"]
 INVERSES = TABLE["inverses"]
 LISTED_FUNCTIONS = words("max min gcd lcm")
+CODE_FUNCTIONS = words("abs floor ceil ceiling factorial binomial comb cbrt Rational")
 OPERATORS = words("det deg dim Pr rank ker arg")
 BIG = words("sum prod int iint iiint oint lim limsup liminf bigcup bigcap")
 GREEK = words(TABLE["greek"])
 SYSTEMS = words("cases aligned align gathered gather split equation rcases dcases center")
 MATRICES = words(TABLE["matrices"])
+CONDITION_WORDS = words("if for when where whenever")
 FILLERS = words(TABLE["fillers"])
 NOT_UNITS = words(TABLE["not_units"])
+NOT_NOUN_SIGNS = frozenset(TABLE["not_noun_signs"])
+NOT_NOUN_STEMS = tuple(TABLE["not_noun_stems"].split())
+NOT_NOUN_WORDS = words(TABLE["not_noun_words"])
 NUMBER_WORDS = TABLE["number_words"]
 SCALES = TABLE["scales"]
 EMPTY_WORDS = frozenset(TABLE["empty_words"])

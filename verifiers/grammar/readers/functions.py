@@ -98,6 +98,17 @@ def _function_of_list(parser: Parser, token: Token) -> Node:
     return call(token.text, *items)
 
 
+def _in_code(parser: Parser, token: Token) -> Node:
+    """Read a function under its name in code: abs(x - 2), binomial(6, 2), Rational(5, 6)."""
+    parser.take()
+    items = parser.items()
+    parser.expect("sign", ")")
+    shape = CODE_SHAPES[token.text]
+    if len(items) != (2 if token.text in ("binomial", "comb", "Rational") else 1):
+        raise ParseError(f"arguments of {token.text}")
+    return shape(*items)
+
+
 def _operator(parser: Parser, token: Token) -> Node:
     """Read det A, max f: the name of a quantity that is never evaluated."""
     under = (parser.argument(),) if parser.accept("sign", "_") else ()
@@ -140,6 +151,12 @@ def _greek(parser: Parser, token: Token) -> Node:
     return applied(parser, subscripted(parser, "\\" + token.text.removeprefix("var")))
 
 
+CODE_SHAPES: Mapping[str, Callable[..., Node]] = {
+    "abs": lambda x: call("abs", x), "floor": lambda x: call("floor", x),
+    **dict.fromkeys(("ceil", "ceiling"), lambda x: call("ceil", x)),
+    "factorial": lambda n: Node("fact", (n,)), "cbrt": lambda x: call("root", x, num(3)),
+    **dict.fromkeys(("binomial", "comb"), lambda n, k: call("binom", n, k)), "Rational": quotient,
+}  # fmt: skip
 COMMANDS: Mapping[str, Callable[[Parser, Token], Node]] = {
     "frac": lambda parser, token: quotient(parser.argument(), parser.argument()),
     "binom": lambda parser, token: call("binom", parser.argument(), parser.argument()),
@@ -150,6 +167,7 @@ COMMANDS: Mapping[str, Callable[[Parser, Token], Node]] = {
     "triangle": lambda parser, token: parser.atom(),
     **dict.fromkeys(vocabulary.BIG, _big), **dict.fromkeys(vocabulary.OPERATORS, _operator),
     **dict.fromkeys(vocabulary.GREEK, _greek),
+    **dict.fromkeys(vocabulary.CODE_FUNCTIONS, _in_code),
     **dict.fromkeys(vocabulary.LISTED_FUNCTIONS, _function_of_list),
     **dict.fromkeys((*vocabulary.FUNCTIONS, "sqrt"), read_function),
 }  # fmt: skip

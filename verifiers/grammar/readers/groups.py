@@ -6,7 +6,7 @@ from verifiers.grammar.lexer import Token
 from verifiers.grammar.parser import END, Parser
 from verifiers.grammar.readers.quantities import in_base
 from verifiers.grammar.tree import Node, ParseError, call
-from verifiers.grammar.vocabulary import MATRICES, RELATIONS, SYSTEMS
+from verifiers.grammar.vocabulary import CONDITION_WORDS, MATRICES, RELATIONS, SYSTEMS
 
 CLOSING_OF = {"(": ")", "[": "]"}
 
@@ -48,7 +48,7 @@ def _bracketed(parser: Parser, opening: str) -> Node:
 def between_bars(parser: Parser, kind: str, closing: str) -> Node:
     """Read a sum up to the closing bar; no other bar opens inside."""
     parser.open_bars += 1
-    inside = parser.sum()
+    inside = parser.set_expression()
     parser.open_bars -= 1
     parser.expect(kind, closing)
     return inside
@@ -112,7 +112,8 @@ def _system(parser: Parser, name: str) -> Node:
         parser.tokens[start:end] = [
             token
             for token, following in pairwise(row)
-            if token.text != "&" or (following.text not in RELATIONS and name == "cases")
+            if (token.text != "&" or (following.text not in RELATIONS and name == "cases"))
+            and token.text.lower() not in CONDITION_WORDS
         ]
         rows.append(parser.answer())
         if not parser.accept("command", "\\") and not parser.at("end", name):

@@ -15,7 +15,7 @@ def read_word(parser: Parser, token: Token) -> Node:
     word = token.text
     if word in vocabulary.FUNCTIONS or word == "sqrt":
         return parser.atoms["function"](parser, token)
-    if word in vocabulary.LISTED_FUNCTIONS or word == "det":
+    if word in vocabulary.LISTED_FUNCTIONS or word == "det" or _is_code(parser, word):
         return parser.atoms["command"](parser, token)
     if word.lower() in vocabulary.FILLERS and parser.peek() is not END:
         return parser.power()
@@ -24,16 +24,26 @@ def read_word(parser: Parser, token: Token) -> Node:
         return subscripted(parser, word) if named else Node("const", (), CONSTANTS[word])
     if word.lower() in vocabulary.NUMBER_WORDS:
         return num(_spelled_number(parser, vocabulary.NUMBER_WORDS[word.lower()]))
-    if len(word) == 1:
+    if len(word) == 1 and word.isascii():
         return read_letter(parser, token)
-    if token.text_mode or len(word) > LONGEST_RUN or word.lower() in vocabulary.SHORT_WORDS:
+    if (
+        token.text_mode
+        or not word.isascii()
+        or len(word) > LONGEST_RUN
+        or word.lower() in vocabulary.SHORT_WORDS
+    ):
         words = [word]
-        while parser.at("word") and parser.peek().text.lower() not in ("and", "or", "except"):
+        while parser.at("word") and not parser.connective() and not parser.at("word", "except"):
             words.append(parser.take().text)
         return Node("text", (), " ".join(words))
     parser.position -= 1
     letter = parser.take_first()
     return Node("const", (), CONSTANTS[letter]) if letter in CONSTANTS else sym(letter)
+
+
+def _is_code(parser: Parser, word: str) -> bool:
+    """Return whether a word is the name of a function in code, with its bracket: abs(x)."""
+    return word in vocabulary.CODE_FUNCTIONS and parser.at("sign", "(")
 
 
 def _spelled_number(parser: Parser, value: int) -> int:

@@ -104,6 +104,11 @@ def _unit_words(parser: Parser, powers: Counter[str], direction: int) -> None:
         elif lower != "an":
             powers[unit_name(word)] += direction * _unit_exponent(parser, prefix)
             prefix = 1
+            joins = parser.at("command", "cdot") or (
+                parser.at("sign", "-") and parser.peek().text_mode
+            )
+            if joins and parser.peek(1).kind == "word" and parser.peek(1).text_mode:
+                parser.take()  # N·m, man-hours
             if parser.at("sign", "/") and parser.peek(1).kind == "word":
                 parser.take()
                 _unit_words(parser, powers, -1)

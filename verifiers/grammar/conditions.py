@@ -1,0 +1,51 @@
+"""Take off the domain or the condition that stands behind an answer: 2x for x > 0, k ≥ 1."""
+
+import re
+
+LONGEST = 300  # characters of an answer with its condition
+_NAME = r"(?:\\[a-z]{2,}|[A-Za-z])(?:_\{?\w{1,3}\}?)?"
+_SIGN = (
+    r"(?:\\(?:geqslant|leqslant|geqq|leqq|geq?|leq?|gt|lt|neq?|in|notin)(?![a-z])|[<>]=?|[≥≤≠∈]|!=)"
+)
+_SPACE = r"(?:[\s~$]|\\[,;:! ]|\\q?quad(?![a-z])|\\left(?![a-z]))"
+_TEXT = r"(?:\\(?:text|mathrm|textrm)\s*\{\s*)"
+_BOUND = rf"(?:[-\\\w.{{}}/]{{1,20}}{_SPACE}*{_SIGN}{_SPACE}*)?"
+_RIGHT = r"(?:[\[(][^\[\]()=]{1,40}[\])]|[^,;=]){1,60}"
+_CONDITION = rf"{_BOUND}{_NAME}(?:,{_SPACE}*{_NAME})*{_SPACE}*{_SIGN}{_RIGHT}"
+NAME = re.compile(rf"(?<![A-Za-z\\])(?!\\(?:q?quad|left|text)){_NAME}")
+SIGN = re.compile(_SIGN)
+RELATIONS = re.compile(
+    rf"{_SPACE}*(?:[,;]|\\q?quad|\((?=[^()]*\)[\s$.]*$)|(?<=\))\s){_SPACE}*\(?{_CONDITION}"
+    rf"(?:[,;]{_SPACE}*{_CONDITION})*$"
+)
+WORDS = re.compile(
+    rf"(?:{_SPACE}|,|\(|{_TEXT})*(?:(?<![A-Za-z\\])(?:for|if|where|when|whenever|with|provided)"
+    rf"(?![A-Za-z])|\\forall(?![a-z]))(.*)$",
+    re.S,
+)
+ALL = re.compile(rf"(?:{_SPACE}|\}})*(?:all|any|every|each|real|positive|integer)(?![A-Za-z])")
+WORDS_INSIDE = re.compile(
+    r"\\forall(?![a-z])|\\(?:text|mathrm|textrm)\s*\{|[{}()$]|"
+    r"(?<![A-Za-z\\])(?:for|if|where|when|whenever|with|provided|that|all|any|every|each)(?![A-Za-z])"
+)
+
+
+def split_condition(text: str) -> tuple[str, str]:
+    """Return an answer and the condition behind it, which is empty for an answer that has none."""
+    if len(text) > LONGEST or not (SIGN.search(text) or "all" in text or "any" in text):
+        return text, ""
+    words = WORDS.search(text)
+    is_one = words and words.start() and not WORDS.search(words[1])
+    if words and is_one and (SIGN.search(words[1]) or ALL.match(words[1])):
+        return text[: words.start()], _bare(words[1])
+    relations = RELATIONS.search(text)
+    if relations is None:
+        return text, ""
+    answer, name = text[: relations.start()], NAME.search(relations[0])
+    is_beside = name is not None and name[0] in answer and not SIGN.search(answer)
+    return (answer, _bare(relations[0])) if is_beside else (text, "")
+
+
+def _bare(condition: str) -> str:
+    """Return a condition without the words and the signs around it."""
+    return WORDS_INSIDE.sub(" ", condition).strip(" ,;.\\")
