@@ -16,7 +16,7 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.packing import attention_sizes
-from rlvr_cli.model.policy import chunk_rows, decoder_layers
+from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
 from rlvr_cli.ranks.group import gather, local_world, world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.rollout.plan import is_shared_out
@@ -201,9 +201,10 @@ class Memory:
             share = asked if most <= within else _share(within, machine)
             config = _changed(config, "rollout", "gpu_share", share)
         if self.training and optim.checkpointing == "auto":
-            is_short = self.needed(config).phases["to update"] > machine.free
-            again = "on" if is_short and decoder_layers(self.model) else "off"
-            config = _changed(config, "optim", "checkpointing", again)
+            kept = _changed(config, "optim", "checkpointing", "off")
+            is_short = self.needed(kept).phases["to update"] > machine.free
+            again = is_short and decoder_layers(self.model)
+            config = _changed(config, "optim", "checkpointing", "on") if again else kept
         return config
 
     def lends(self, config: Config) -> bool:
@@ -279,18 +280,19 @@ def _stages_of_update(model: Any, config: Config, machine: Machine) -> list[dict
     whole = copies * (_FLOAT if shared_out else of_trained) * trained
     gradients = 0 if optim.offload == "all" else whole
     together = number if shared_out else 0
+    kept = copies * count if keeps_whole(optim) else 0
     of_sums = _FLOAT if shared_out and trains_all else 0
     of_head = head.numel() if trains_all else 0
     at_head = {
         GRADIENTS: gradients,
-        "weights put together": together * outside,
+        "weights put together": together * max(outside, kept),
         "forward and backward": graph,
         "logits": _LOGITS * _FLOAT * head.shape[0] * rows,
         "gradients of the output layer": 2 * _FLOAT * of_head,
     }
     in_layer = {
         GRADIENTS: gradients,
-        "weights put together": together * (outside + 2 * layer),
+        "weights put together": together * max(outside + 2 * layer, kept),
         "forward and backward": copies * graph + again,
         "sums of gradients": 3 * of_sums * layer + together * of_head,
     }

@@ -134,7 +134,7 @@ class Updater:
         done = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
         factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](done)
         set_rates(self.optimizer, factor)
-        samples.seen = samples.seen.to(self.policy.like.device)
+        samples.seen = torch.zeros_like(samples.seen, device=self.policy.like.device)
         rng = random.Random(f"{seed}:{step}")
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
@@ -259,6 +259,7 @@ class Updater:
         engine's for a carried row and its own at this moment for a fresh one. They stand for the
         engine's where nothing was sampled."""
         old, sampled = batch.column("old_logprobs"), batch.column("rollout_logprobs")
+        is_correct = send(batch.samples.is_correct[batch.rows, None], batch.mask.device)
         is_sampled = batch.samples.rollout_logprobs is not None
         if batch.samples.old_logprobs is None:
             own = stats.logprobs.detach().to(old)
@@ -271,7 +272,7 @@ class Updater:
             ref_logprobs=batch.column("ref_logprobs"),
             advantages=batch.column("advantages"),
             mask=batch.mask,
-            is_right=batch.samples.is_correct[batch.rows, None].to(batch.mask) * batch.mask,
+            is_right=is_correct * batch.mask,
         )
 
     @torch.no_grad()
@@ -282,7 +283,7 @@ class Updater:
         denominators = self._denominators(samples, fresh)
         moved: defaultdict[str, torch.Tensor | float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
-            inputs = self._loss_inputs(batch, self.policy(batch.inputs))
+            inputs = self._loss_inputs(batch, self.policy(batch.inputs, entropy=False))
             _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
             for name in ("approx_kl", "ref_kl"):
                 if name in per_token:
