@@ -329,9 +329,15 @@ def test_ppos_update_on_a_gpu_by_hand():
         "sums of gradients": 3 * 4 * layer + 2 * outside,
     }
     assert again == max(at_head, in_layer, key=lambda part: sum(part.values()))
-    # Without a critic the graph is half, and the layers are not computed again.
-    dapo = Memory(QWEN["1.5B"], H100).fitted(resolve(set_layer([*ON_GPU, "algo=dapo"])))
+    # Without a critic the graph is half, and the layers are not computed again. Then weights in
+    # float32 that are rounded to compute with stay so from the forward to the backward pass.
+    settings = [*ON_GPU, "algo=dapo", "optim.weights=float32"]
+    dapo = Memory(QWEN["1.5B"], H100).fitted(resolve(set_layer(settings)))
     assert dapo.optim.checkpointing == "off"
+    kept = Memory(QWEN["1.5B"], H100).needed(dapo).updating
+    assert kept["weights put together"] == 2 * count
+    again = resolve(set_layer([*settings, "optim.checkpointing=on"]))
+    assert Memory(QWEN["1.5B"], H100).needed(again).updating["weights put together"] < 2 * count
 
 
 def test_adamw_in_bfloat16_rounds_one_weight_at_a_time():
