@@ -90,13 +90,20 @@ class Updater:
     @property
     def takes_engine(self) -> bool:
         """Return whether the coming step takes the engine's log-probabilities as old ones: as set,
-        or by `auto` in place of a pass if the step before has measured that they are the same."""
+        or by `auto` in place of a pass.
+
+        Where a correction compares the two, it needs the pass (decoupled PPO, TRL, verl). Without
+        one, float32 takes the engine's if the step before has measured that they are the same. In
+        16 bits they never are: then the ratio to the policy that sampled, which papers write, is
+        the engine's (prime-rl, verl's bypass mode), and the pass would only hide its gap.
+        """
         algo = self.algo
         if algo.old_logprobs != "auto":
             return algo.old_logprobs == "engine"
         would_pass = algo.needs_old_logprobs and algo.top_entropy is None
         is_compared = algo.correction is not None or algo.reads_responses
-        is_same = self.mismatch is not None and self.mismatch <= ROUNDING
+        is_half = self.optim.precision == "bfloat16"
+        is_same = is_half or (self.mismatch is not None and self.mismatch <= ROUNDING)
         return would_pass and is_same and not is_compared
 
     def compare(self, samples: Samples, step: int) -> None:
