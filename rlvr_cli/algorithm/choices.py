@@ -65,8 +65,8 @@ class Algorithm(Section):
     geometric_mask where the two do not both compute in float32, and none where they do."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
     """Source of the sampled tokens' log-probabilities: a pass of the trainer before the first
-    update, or the engine; auto means the engine if no correction needs both and the step before
-    measured a gap no larger than rounding."""
+    update, or the engine; auto means the engine if no correction needs both and, in float32, the
+    step before measured a gap no larger than rounding."""
     kl: KL | None = setting(None, flag="--kl", metavar="COEF")
     """Penalty on the KL to a reference policy, by its estimator; k3_k2 has k3's value and k2's
     gradient. A number is the coefficient: 0 is none, and a new penalty is k3 in the loss."""

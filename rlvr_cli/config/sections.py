@@ -94,14 +94,15 @@ class RolloutConfig(Section):
     """Sampling temperature, above 0."""
     top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)
     """Nucleus: the share of the probability that is sampled from. Training needs 1."""
-    kv_budget_mb: int = setting(1024, read_by=SAMPLING, kept=False, ge=1)
-    """Memory for keys and values of a batch, in MiB. vLLM on a GPU uses `gpu_share` instead."""
+    kv_budget_mb: int | None = setting(None, read_by=SAMPLING, kept=False, ge=1)
+    """Memory for keys and values of a batch, in MiB; none means 1024 on a CPU, and on a GPU what
+    `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, kept=False, gt=0, lt=1)
-    """Share of a GPU's memory for vLLM. Training lowers it where what is trained leaves less;
+    """Share of a GPU's memory for sampling. Training lowers it where what is trained leaves less;
     evaluation takes 0.9 unless it is set."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto", kept=False)
-    """Compute dtype of the engine; auto means the trainer's weights' with transformers, and with
-    vLLM bfloat16 on a GPU and float32 on a CPU."""
+    """Compute dtype of the engine; auto means bfloat16 on a GPU and float32 on a CPU. With
+    transformers it is float32 beside optim.precision float32, and on a CPU the weights' own."""
     mismatch_limit: float = setting(0.1, kept=False, gt=0)
     """Largest gap between engine and trainer in a step's mean log-probability, in nats per token; a
     larger one stops the run."""

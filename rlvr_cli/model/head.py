@@ -52,12 +52,9 @@ class ChunkedHead(torch.autograd.Function):
         head: Head,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.save_for_backward(states_NH, weight_VH, bias_V, target_N)
-        ctx.head, figures = head, head.run(token_figures)
+        ctx.head, figures = head, head.run(chunk_figures)
         chunks = zip(states_NH.split(head.rows), target_N.split(head.rows), strict=True)
-        parts = [
-            figures(logits_of(states, weight_VH, bias_V, head), target, head.entropy)
-            for states, target in chunks
-        ]
+        parts = [figures(states, weight_VH, bias_V, target, head) for states, target in chunks]
         logprobs_N, entropy_N = (torch.cat(figures) for figures in zip(*parts, strict=True))
         if not head.entropy_gradient:
             ctx.mark_non_differentiable(entropy_N)
@@ -75,9 +72,14 @@ class ChunkedHead(torch.autograd.Function):
         of_bias = torch.zeros_like(bias_V, dtype=exact) if ctx.needs_input_grad[2] else None
         for start in range(0, len(states_NH), head.rows):
             rows = slice(start, start + head.rows)
-            logits = logits_of(states_NH[rows], weight_VH, bias_V, head)
-            of_logits = head.run(logit_gradient)(
-                logits, target_N[rows], of_logprob_N[rows, None], of_entropy_N[rows, None], head
+            of_logits = head.run(chunk_gradient)(
+                states_NH[rows],
+                weight_VH,
+                bias_V,
+                target_N[rows],
+                of_logprob_N[rows, None],
+                of_entropy_N[rows, None],
+                head,
             )
             if of_bias is not None:
                 of_bias[:V] += of_logits.sum(0)
@@ -95,7 +97,19 @@ def logits_of(
     logits = product(states_NH, weight_VH[: head.vocab_size].T)
     if bias_V is not None:
         logits += bias_V[: head.vocab_size]
-    return logits.div_(head.temperature)
+    return logits if head.temperature == 1 else logits.div_(head.temperature)
+
+
+def chunk_figures(
+    states_NH: torch.Tensor,
+    weight_VH: torch.Tensor,
+    bias_V: torch.Tensor | None,
+    target_N: torch.Tensor,
+    head: Head,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return log p(target) [N] and the entropy [N] of a chunk, from its hidden states."""
+    logits_NV = logits_of(states_NH, weight_VH, bias_V, head)
+    return token_figures(logits_NV, target_N, head.entropy)
 
 
 def token_figures(
@@ -109,15 +123,18 @@ def token_figures(
     return chosen_N, -(logprobs_NV.exp() * logprobs_NV).sum(-1)
 
 
-def logit_gradient(
-    logits_NV: torch.Tensor,
+def chunk_gradient(
+    states_NH: torch.Tensor,
+    weight_VH: torch.Tensor,
+    bias_V: torch.Tensor | None,
     target_N: torch.Tensor,
     of_logprob_N1: torch.Tensor,
     of_entropy_N1: torch.Tensor,
     head: Head,
 ) -> torch.Tensor:
-    """Return the gradient of the logits [N, V]: of log p(target) it is 1[target] - p, and of the
-    entropy H it is -p (log p + H), both over the temperature."""
+    """Return the gradient of a chunk's logits [N, V]: of log p(target) it is 1[target] - p, and of
+    the entropy H it is -p (log p + H), both over the temperature."""
+    logits_NV = logits_of(states_NH, weight_VH, bias_V, head)
     p_NV, of_entropy = torch.softmax(logits_NV, -1), None
     if head.entropy_gradient:
         logprobs_NV = torch.log_softmax(logits_NV, -1)
@@ -126,7 +143,7 @@ def logit_gradient(
     gradient = p_NV.mul_(-of_logprob_N1).scatter_add_(-1, target_N[:, None], of_logprob_N1)
     if of_entropy is not None:
         gradient -= of_entropy
-    return gradient.div_(head.temperature)
+    return gradient if head.temperature == 1 else gradient.div_(head.temperature)
 
 
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:

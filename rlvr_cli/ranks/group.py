@@ -171,17 +171,23 @@ def shard(
     parts: Iterable[torch.nn.Module],
     dtype: torch.dtype | None = None,
     offload: bool = False,
+    keeps: bool = False,
 ) -> None:
     """Share out a module over the processes (FSDP2). Each part's weights are put together while it
     computes, in `dtype` (None: their own); so are the root's, through which every pass must go.
-    With `offload` slices lie in the CPU's memory. Gradients are summed, in float32 at least. Raises
-    UserError for a module that torch cannot share out."""
+    With `keeps` they stay so from a forward to its backward pass, in place of being put together
+    again. With `offload` slices lie in the CPU's memory. Gradients are summed, in float32 at least.
+    Raises UserError for a module that torch cannot share out."""
     if not dist.is_initialized():
         _join(dist.HashStore(), 0, 1)
     mesh = init_device_mesh("cuda" if torch.cuda.is_available() else "cpu", (world(),))
     summed_in = torch.promote_types(next(root.parameters()).dtype, torch.float32)
     policy = MixedPrecisionPolicy(dtype, summed_in)
-    options: dict[str, Any] = {"mesh": mesh, "reshard_after_forward": True, "mp_policy": policy}
+    options: dict[str, Any] = {
+        "mesh": mesh,
+        "reshard_after_forward": not keeps,
+        "mp_policy": policy,
+    }
     if offload:
         options["offload_policy"] = CPUOffloadPolicy(torch.cuda.is_available())
     try:
@@ -198,6 +204,17 @@ def shard(
         raise UserError(
             f"several processes cannot share out {model}: leave --processes out"
         ) from None
+    if keeps:
+        root.register_forward_hook(_let_go)
+
+
+def _let_go(root: torch.nn.Module, *_: Any) -> None:
+    """Drop the weights that a pass without a backward pass has put together: they would take memory
+    and miss the next update."""
+    if not torch.is_grad_enabled():
+        for part in root.modules():
+            if isinstance(part, FSDPModule):
+                part.reshard()
 
 
 def sync_gradients(modules: Iterable[torch.nn.Module], wanted: bool) -> None:

@@ -16,7 +16,7 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.packing import attention_sizes
-from rlvr_cli.model.policy import chunk_rows, decoder_layers
+from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
 from rlvr_cli.ranks.group import gather, local_world, world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.rollout.plan import is_shared_out
@@ -38,7 +38,12 @@ _CONTEXT, _GRAPHS, _WORKSPACE = GIB, GIB, GIB
 """Estimates, not measured on a GPU: torch's context and kernels; the CUDA graphs that vLLM has
 outside of its share, asleep too; its activations inside the share."""
 _ALONE = 0.9
-"""vLLM's share of a GPU that nothing is trained on."""
+"""The engine's share of a GPU that nothing is trained on."""
+_KEYS_MB = 1024
+"""MiB for keys and values on a CPU."""
+_DRAWN = 16
+"""Bytes of a row's logit while a GPU draws its token: as computed, in float32, its logarithm and
+its probability (rollout/engines/sampling.py)."""
 _WAYS = 3
 """Ways to need less memory that are named."""
 VLLM, GRADIENTS = "vLLM", "gradients"
@@ -138,12 +143,15 @@ class Memory:
             share = int(rollout.gpu_share * self.machine.total)
             sampling[VLLM] = max(share, _vllm_memory(self.model, config, responses=1))
         elif with_vllm:
-            always[VLLM] = of_engine * count + (rollout.kv_budget_mb << 20)
+            always[VLLM] = of_engine * count + _keys_and_values(config)
         else:
             always["context"] = _CONTEXT if on_gpu else 0
             has_own = has_adapter or is_shared_out(optim) or of_engine != size
             always["the engine's weights"] = of_engine * count if self.training and has_own else 0
-            sampling["keys and values"] = rollout.kv_budget_mb << 20
+            sampling["keys and values"] = keys = _keys_and_values(config)
+            if on_gpu:
+                of_row, of_draw = _decoded_row(self.model, config)
+                sampling["logits"] = keys // of_row * of_draw
         if not self.training:
             always["weights"] = 0 if with_vllm and on_gpu else size * count
             return _without_zeros(always, sampling, {})
@@ -165,19 +173,27 @@ class Memory:
         return _without_zeros(always, sampling, max(stages, key=lambda part: sum(part.values())))
 
     def fitted(self, config: Config) -> Config:
-        """Decide what depends on the memory: vLLM's share of a GPU, and `checkpointing: auto`.
+        """Decide what depends on the memory: the engine's part of it, and `checkpointing: auto`.
 
-        The share becomes smaller where vLLM could not wake up beside what stays after the first
-        update, but not smaller than half of it unless that holds the keys and values of a step's
-        responses. Layers are computed again in the backward pass where an update would not fit
-        otherwise.
+        vLLM's share of a GPU becomes smaller where vLLM could not wake up beside what stays after
+        the first update, but not smaller than half of it unless that holds the keys and values of a
+        step's responses. Those of transformers get what else that share would leave. Layers are
+        computed again in the backward pass where an update would not fit otherwise.
         """
         rollout, optim, machine = config.rollout, config.optim, self.machine
+        asked = rollout.gpu_share
+        if not self.training and "gpu_share" not in rollout.model_fields_set:
+            asked = _ALONE
+        most = asked * machine.total
+        if rollout.kv_budget_mb is None:
+            budget = _KEYS_MB
+            if machine.device == "cuda" and not self.lends(config):
+                of_row, of_draw = _decoded_row(self.model, config)
+                room = min(most, self.left(config) - _WORKSPACE) * of_row / (of_row + of_draw)
+                budget = max(1, int(room) >> 20)
+            config = _changed(config, "rollout", "kv_budget_mb", budget)
         if self.lends(config):
-            asked = rollout.gpu_share
-            if not self.training and "gpu_share" not in rollout.model_fields_set:
-                asked = _ALONE
-            most, responses = asked * machine.total, 1
+            responses = 1
             if self.training:
                 responses = min(-(-rollout.prompts * rollout.samples // world()), SEQUENCES)
             enough = min(_vllm_memory(self.model, config, responses), most / 2)
@@ -185,9 +201,10 @@ class Memory:
             share = asked if most <= within else _share(within, machine)
             config = _changed(config, "rollout", "gpu_share", share)
         if self.training and optim.checkpointing == "auto":
-            is_short = self.needed(config).phases["to update"] > machine.free
-            again = "on" if is_short and decoder_layers(self.model) else "off"
-            config = _changed(config, "optim", "checkpointing", again)
+            kept = _changed(config, "optim", "checkpointing", "off")
+            is_short = self.needed(kept).phases["to update"] > machine.free
+            again = is_short and decoder_layers(self.model)
+            config = _changed(config, "optim", "checkpointing", "on") if again else kept
         return config
 
     def lends(self, config: Config) -> bool:
@@ -208,7 +225,7 @@ class Memory:
             (starts and least < rollout.gpu_share, "rollout", "gpu_share", least),
             (training and bool(decoder_layers(self.model)), "optim", "checkpointing", "on"),
             (training, "optim", "micro_tokens", max(1, optim.micro_tokens // 4)),
-            (not lends, "rollout", "kv_budget_mb", max(1, rollout.kv_budget_mb // 4)),
+            (not lends, "rollout", "kv_budget_mb", max(1, _keys_and_values(config) >> 22)),
             (training, "optim", "weights", "bfloat16"),
             (training, "lora", "rank", 32),
             (training and self.machine.device == "cuda", "optim", "offload", "all"),
@@ -263,18 +280,19 @@ def _stages_of_update(model: Any, config: Config, machine: Machine) -> list[dict
     whole = copies * (_FLOAT if shared_out else of_trained) * trained
     gradients = 0 if optim.offload == "all" else whole
     together = number if shared_out else 0
+    kept = copies * count if keeps_whole(optim) else 0
     of_sums = _FLOAT if shared_out and trains_all else 0
     of_head = head.numel() if trains_all else 0
     at_head = {
         GRADIENTS: gradients,
-        "weights put together": together * outside,
+        "weights put together": together * max(outside, kept),
         "forward and backward": graph,
         "logits": _LOGITS * _FLOAT * head.shape[0] * rows,
         "gradients of the output layer": 2 * _FLOAT * of_head,
     }
     in_layer = {
         GRADIENTS: gradients,
-        "weights put together": together * (outside + 2 * layer),
+        "weights put together": together * max(outside + 2 * layer, kept),
         "forward and backward": copies * graph + again,
         "sums of gradients": 3 * of_sums * layer + together * of_head,
     }
@@ -315,11 +333,24 @@ def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
 def _vllm_memory(model: Any, config: Config, responses: int) -> int:
     """Estimate what vLLM holds inside its share of a GPU: weights, activations, and the keys and
     values of so many responses at full length."""
+    of_row, _ = _decoded_row(model, config)
+    weights = _bytes(config.rollout.precision) * model.num_parameters()
+    return weights + responses * of_row + _WORKSPACE
+
+
+def _decoded_row(model: Any, config: Config) -> tuple[int, int]:
+    """Return the bytes of a response's keys and values at full length, and those that a GPU takes
+    for the logits of one of its tokens."""
     shape = model.config.get_text_config()
     sizes = attention_sizes(shape)
     of_token = 2 * shape.num_hidden_layers * sizes.kv_heads * sizes.head_dim
-    keys = responses * config.rollout.max_tokens * of_token
-    return _bytes(config.rollout.precision) * (model.num_parameters() + keys) + _WORKSPACE
+    of_row = _bytes(config.rollout.precision) * of_token * config.rollout.max_tokens
+    return of_row, _DRAWN * model.get_output_embeddings().weight.shape[0]
+
+
+def _keys_and_values(config: Config) -> int:
+    """Return the bytes that keys and values may take where vLLM has no share of a GPU."""
+    return (config.rollout.kv_budget_mb or _KEYS_MB) << 20
 
 
 def _share(size: float, machine: Machine) -> float:

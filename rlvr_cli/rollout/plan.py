@@ -89,7 +89,8 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     if asked.compile == "auto":
         optim["compile"] = "on" if device == "cuda" else "off"
     sampling = precision_on(device, config.rollout.precision)
-    if engine.name == "transformers" and config.rollout.precision == "auto":
+    follows = engine.name == "transformers" and config.rollout.precision == "auto"
+    if follows and (device == "cpu" or asked.precision == "float32"):
         sampling = weights
     data = {"prompt": template, "answer_format": answer_format}
     sections = {

@@ -129,6 +129,7 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
                 cast(loaded.model, torch.bfloat16)
         # The engine has the policy's weights: vLLM always a copy of its own, transformers one where
         # an adapter is merged or weights are put together for it.
+        assert rollout.kv_budget_mb is not None  # `check_before_loading` has fitted it
         common = (vocabulary, policy.stop_ids, rollout.kv_budget_mb)
         engine: Engine
         if with_vllm:
@@ -136,10 +137,10 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
 
             engine = VllmEngine(model, *common, rollout.gpu_share, rollout.precision, training)
         else:
-            of_own = getattr(torch, rollout.precision) if training else model.dtype
+            of_own = getattr(torch, rollout.precision)
             has_own = lora.rank is not None or is_shared_out(optim) or of_own != model.dtype
-            own = cast(deepcopy(model).to(device), of_own) if training and has_own else model
-            engine = TransformersEngine(own, *common, forward)
+            own = deepcopy(model).to(device) if training and has_own else model
+            engine = TransformersEngine(cast(own, of_own), *common, forward)
         try:
             if with_vllm:
                 check_scores(engine, model, vocabulary, samples, rollout.mismatch_limit)

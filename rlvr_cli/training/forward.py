@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.model.adapter import switched_off
+from rlvr_cli.model.packing import send
 from rlvr_cli.model.policy import Critic, Policy
 from rlvr_cli.ranks.group import sum_tensor
 from rlvr_cli.training.batch import MicroBatch, micro_batches
@@ -40,13 +41,14 @@ def add_logprobs(
     ) -> torch.Tensor:
         """Return `compute` [n, b, t] of these rows, laid out, as [n, B, T], 0 in the others."""
         nonlocal passed
-        longest = max(map(len, batch.response_ids))
-        columns = torch.zeros(n, len(batch), longest, dtype=policy.like.dtype)
+        longest, like = max(map(len, batch.response_ids)), policy.like
+        columns = like.new_zeros(n, len(batch), longest)
         for part in micro_batches(model, batch, rows, micro_tokens):
             values = compute(part) * part.mask * part.counts
-            columns[:, part.rows, : values.shape[-1]] = values.to(columns)
+            places = send(torch.tensor(part.rows), like.device)
+            columns[:, places, : values.shape[-1]] = values.to(like.dtype)
         passed += sum(len(batch.response_ids[row]) for row in rows)
-        return sum_tensor(columns)
+        return sum_tensor(columns.cpu())  # here alone the GPU is waited for
 
     picks_tokens, fresh = algo.top_entropy is not None, samples.is_fresh
     if picks_tokens or (algo.needs_old_logprobs and not takes_engine):

@@ -149,7 +149,7 @@ def token_rows(batch: Batch, samples: Samples, tokenizer: Any) -> list[dict[str,
     first = sorted(places, key=lambda place: not batch.kept[place].is_mixed)[:_GROUPS]
     chosen = [row for row, place in enumerate(samples.group.tolist()) if place in first]
     most = _TOKENS // max(1, len(chosen))
-    seen, rows = sum_tensor(samples.seen[chosen, :most]), []
+    seen, rows = sum_tensor(samples.seen[chosen, :most].cpu()), []
     for row, figures in zip(chosen, seen, strict=True) if is_first() else ():
         ids = samples.response_ids[row][:most]
         values = figures[: len(ids)].double().round(decimals=4) + 0.0  # no -0

@@ -90,13 +90,20 @@ class Updater:
     @property
     def takes_engine(self) -> bool:
         """Return whether the coming step takes the engine's log-probabilities as old ones: as set,
-        or by `auto` in place of a pass if the step before has measured that they are the same."""
+        or by `auto` in place of a pass.
+
+        Where a correction compares the two, it needs the pass (decoupled PPO, TRL, verl). Without
+        one, float32 takes the engine's if the step before has measured that they are the same. In
+        16 bits they never are: then the ratio to the policy that sampled, which papers write, is
+        the engine's (prime-rl, verl's bypass mode), and the pass would only hide its gap.
+        """
         algo = self.algo
         if algo.old_logprobs != "auto":
             return algo.old_logprobs == "engine"
         would_pass = algo.needs_old_logprobs and algo.top_entropy is None
         is_compared = algo.correction is not None or algo.reads_responses
-        is_same = self.mismatch is not None and self.mismatch <= ROUNDING
+        is_half = self.optim.precision == "bfloat16"
+        is_same = is_half or (self.mismatch is not None and self.mismatch <= ROUNDING)
         return would_pass and is_same and not is_compared
 
     def compare(self, samples: Samples, step: int) -> None:
@@ -134,7 +141,7 @@ class Updater:
         done = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
         factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](done)
         set_rates(self.optimizer, factor)
-        samples.seen = samples.seen.to(self.policy.like.device)
+        samples.seen = torch.zeros_like(samples.seen, device=self.policy.like.device)
         rng = random.Random(f"{seed}:{step}")
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
@@ -259,6 +266,7 @@ class Updater:
         engine's for a carried row and its own at this moment for a fresh one. They stand for the
         engine's where nothing was sampled."""
         old, sampled = batch.column("old_logprobs"), batch.column("rollout_logprobs")
+        is_correct = send(batch.samples.is_correct[batch.rows, None], batch.mask.device)
         is_sampled = batch.samples.rollout_logprobs is not None
         if batch.samples.old_logprobs is None:
             own = stats.logprobs.detach().to(old)
@@ -271,7 +279,7 @@ class Updater:
             ref_logprobs=batch.column("ref_logprobs"),
             advantages=batch.column("advantages"),
             mask=batch.mask,
-            is_right=batch.samples.is_correct[batch.rows, None].to(batch.mask) * batch.mask,
+            is_right=is_correct * batch.mask,
         )
 
     @torch.no_grad()
@@ -282,7 +290,7 @@ class Updater:
         denominators = self._denominators(samples, fresh)
         moved: defaultdict[str, torch.Tensor | float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
-            inputs = self._loss_inputs(batch, self.policy(batch.inputs))
+            inputs = self._loss_inputs(batch, self.policy(batch.inputs, entropy=False))
             _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
             for name in ("approx_kl", "ref_kl"):
                 if name in per_token:

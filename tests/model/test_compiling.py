@@ -76,7 +76,7 @@ def test_packed_passes_are_compiled_and_no_others(monkeypatch, how):
     compile_passes(policy)
     assert all(map(torch.equal, figures(policy, 4), expected))
     assert calls.count("forward") == (2 if how == "packed" else 0)
-    assert calls.count("token_figures") == calls.count("logit_gradient") == 6  # of 11 tokens
+    assert calls.count("chunk_figures") == calls.count("chunk_gradient") == 6  # of 11 tokens
 
 
 @pytest.mark.slow

@@ -18,12 +18,13 @@ from rlvr_cli.model.policy import (
     Critic,
     Policy,
     check_as_trained,
+    keeps_whole,
     recompute,
     share_out,
     weights_digest,
 )
 from rlvr_cli.model.settings import OptimConfig
-from rlvr_cli.ranks.group import own_slice
+from rlvr_cli.ranks.group import is_shared, own_slice
 from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
@@ -219,6 +220,31 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
     actual = critic(batch.inputs, None)
     assert actual.dtype == torch.float64
     assert 0 < (actual - values).abs().max() < 0.5
+
+
+@pytest.mark.usefixtures("_one_process")
+@pytest.mark.parametrize("spares", [{}, {"checkpointing": "on"}, {"offload": "all"}])
+def test_weights_stay_whole_until_they_were_passed_backward(spares):
+    """And after no pass that has no backward: there the next update would be missed."""
+    settings = {"precision": "bfloat16", "weights": "float32", "checkpointing": "off"}
+    optim, policy = OptimConfig(**settings | spares), Policy(double_model(), VOCAB, 1.0)
+    share_out(policy, optim)
+
+    def whole():
+        return not any(is_shared(parameter) for parameter in policy.parameters())
+
+    with torch.no_grad():
+        stats(policy)
+    assert not whole()
+    _, actual = stats(policy)
+    assert whole() == keeps_whole(optim) == (not spares)
+    actual.logprobs.sum().backward()
+    assert not whole()
+    with torch.no_grad():
+        for parameter in policy.parameters():
+            parameter.add_(1.0)
+    _, moved = stats(policy)
+    assert (moved.logprobs - actual.logprobs).abs().max() > 1e-3
 
 
 @pytest.mark.usefixtures("_one_process")

@@ -329,9 +329,15 @@ def test_ppos_update_on_a_gpu_by_hand():
         "sums of gradients": 3 * 4 * layer + 2 * outside,
     }
     assert again == max(at_head, in_layer, key=lambda part: sum(part.values()))
-    # Without a critic the graph is half, and the layers are not computed again.
-    dapo = Memory(QWEN["1.5B"], H100).fitted(resolve(set_layer([*ON_GPU, "algo=dapo"])))
+    # Without a critic the graph is half, and the layers are not computed again. Then weights in
+    # float32 that are rounded to compute with stay so from the forward to the backward pass.
+    settings = [*ON_GPU, "algo=dapo", "optim.weights=float32"]
+    dapo = Memory(QWEN["1.5B"], H100).fitted(resolve(set_layer(settings)))
     assert dapo.optim.checkpointing == "off"
+    kept = Memory(QWEN["1.5B"], H100).needed(dapo).updating
+    assert kept["weights put together"] == 2 * count
+    again = resolve(set_layer([*settings, "optim.checkpointing=on"]))
+    assert Memory(QWEN["1.5B"], H100).needed(again).updating["weights put together"] < 2 * count
 
 
 def test_adamw_in_bfloat16_rounds_one_weight_at_a_time():
@@ -357,6 +363,35 @@ def test_the_last_sums_of_gradients_are_those_outside_of_the_layers():
         "gradients": 4 * COUNTS["7B"],
         "sums of gradients": 4 * (2 * outside + layer),
     }
+
+
+def test_keys_and_values_get_what_the_card_has_left():
+    """dapo 1.5B: 14 bytes a parameter with the engine's, and 1 GiB: 21.1 of 79.2."""
+    halves = [*ON_GPU[1:], "engine=transformers", "algo=dapo"]
+    rows = 28 * 2 * 2 * 128 * 2 * 1024, 16 * 151_936  # of a response: its keys, its logits
+    alone = Machine("cuda", H100.total, int(41.2 * GIB))
+
+    def fitted(machine, *settings, **how):
+        memory = Memory(QWEN["1.5B"], machine, **how)
+        config = memory.fitted(resolve(set_layer([*halves, *settings])))
+        return config.rollout.kv_budget_mb, memory.needed(config)
+
+    def budget(gib):
+        return int(gib * 1024 * rows[0] / sum(rows))
+
+    of_share, need = fitted(H100)
+    assert of_share == budget(0.5 * 79.2) == 37_449
+    assert (of_share << 20) // rows[0] == 1337  # and 32 x 8 responses in one batch
+    assert sum(need.always.values()) == 14 * COUNTS["1.5B"] + GIB
+    assert need.sampling == {"keys and values": of_share << 20, "logits": 1337 * rows[1]}
+    always = 14 * COUNTS["1.5B"] / GIB + 1
+    assert fitted(alone)[0] == budget(int(41.2 * GIB) / GIB - always - 1)  # a workspace beside it
+    assert fitted(alone)[1].phases["to sample"] < alone.free
+    assert fitted(H100, "rollout.gpu_share=0.1")[0] == budget(0.1 * 79.2)
+    assert fitted(H100, "rollout.kv_budget_mb=512")[0] == 512  # as set
+    assert fitted(H100, training=False)[0] == budget(0.9 * 79.2)  # beside 5.8 and 1
+    assert fitted(Machine("cuda", H100.total, 2 * GIB))[0] == 1  # a row at least is decoded
+    assert fitted(CPU)[0] == 1024
 
 
 def test_an_evaluation_gives_vllm_the_card():

@@ -48,6 +48,22 @@ def test_what_was_said_stays_and_a_plan_of_a_plan_is_the_same():
     assert plan_for(planned().config, PROBLEMS).config == planned().config
 
 
+@pytest.mark.parametrize(
+    ("device", "settings", "sampling"),
+    [
+        ("cuda", (), "bfloat16"),
+        ("cuda", ("optim.precision=float32",), "float32"),
+        ("cuda", ("rollout.precision=float32",), "float32"),  # of a run that began so
+        ("cuda", ("lora.rank=2",), "bfloat16"),
+        ("cpu", (), "float32"),
+        ("cpu", ("optim.weights=bfloat16",), "bfloat16"),
+    ],
+)
+def test_transformers_samples_in_16_bits_on_a_gpu(monkeypatch, device, settings, sampling):
+    monkeypatch.setattr(plan, "default_device", lambda: device)
+    assert planned("engine=transformers", *settings).config.rollout.precision == sampling
+
+
 def test_a_template_in_a_file_is_kept_as_its_text(tmp_path):
     (tmp_path / "mine.txt").write_text("Solve {problem}\n")
     config = planned(f"data.prompt={tmp_path}/mine.txt").config

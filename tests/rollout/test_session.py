@@ -55,7 +55,7 @@ def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, 
         assert session.forward.packed
         assert session.forward.gap > 0  # it was measured
         assert session.engine.forward is session.forward
-        assert session.engine.stop_ids.tolist() == list(session.policy.stop_ids)
+        assert session.engine.stop_ids == session.policy.stop_ids
         assert session.engine.vocab_size == len(session.policy.tokenizer)
         (actual,) = session.sampler.verifier.verify_many([Attempt("It is 7.", "7")])
         assert (actual.verdict, actual.format) == (Verdict.CORRECT, "any")

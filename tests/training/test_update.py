@@ -347,6 +347,27 @@ def test_rejected_responses_count_in_the_baseline_and_do_not_train():
     assert made.train(kept)["tokens_trained"] == tokens
 
 
+@pytest.mark.parametrize(
+    ("precision", "correction", "gap", "takes"),
+    [
+        ("float32", None, None, False),  # nothing was measured yet
+        ("float32", None, 1e-6, True),
+        ("float32", None, 1e-3, False),
+        ("float32", GeometricMask(), 1e-6, False),
+        ("bfloat16", None, None, True),
+        ("bfloat16", None, 1e-3, True),
+        ("bfloat16", GeometricMask(), 1e-3, False),  # it compares the engine's with a pass
+    ],
+)
+def test_old_log_probabilities_are_the_engines_where_no_pass_would_help(
+    precision, correction, gap, takes
+):
+    algo = Algorithm(epochs=2, importance_correction=correction)
+    updater = Made(algo, precision=precision).updater
+    updater.mismatch = gap
+    assert updater.takes_engine == takes
+
+
 def test_several_updates_train_every_row_once_an_epoch():
     made = Made(Algorithm(epochs=2, mini_batches=3))
     rows = make_rows()

@@ -1,6 +1,7 @@
 """Sample from any causal model of transformers: one prefill a prompt; finished rows leave."""
 
 import sys
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from unittest.mock import patch
@@ -15,10 +16,10 @@ from transformers import (
 
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.forward import PACKED, Forward
-from rlvr_cli.model.packing import attention_sizes
+from rlvr_cli.model.packing import attention_sizes, send
 from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
 from rlvr_cli.rollout.engines.decoding import GroupCache, moved_up, quick_layers
-from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
+from rlvr_cli.rollout.engines.sampling import Drawn, Fetched, sample, uniform
 
 _PREFILLED = 32
 """Prompts of like length in one pass: of 128 from GSM8K half of the tokens would be padding."""
@@ -46,7 +47,7 @@ class TransformersEngine(Engine):
         forward: Forward = PACKED,
     ) -> None:
         self.model, self.vocab_size, self.forward = model, vocab_size, forward
-        self.stop_ids = torch.tensor(list(stop_ids), device=model.device)
+        self.stop_ids = tuple(stop_ids)
         config = model.config.get_text_config()
         sizes = attention_sizes(config)
         numbers = 2 * config.num_hidden_layers * sizes.kv_heads * sizes.head_dim
@@ -99,11 +100,11 @@ class TransformersEngine(Engine):
         listener: Listener | None,
     ) -> Iterator[tuple[int, list[Completion]]]:
         device, G = self.model.device, params.samples
-        drawn = Drawn(len(prompts), params, set(self.stop_ids.tolist()), listener)
+        drawn = Drawn(len(prompts), params, set(self.stop_ids), listener)
         row_seeds = [seed + i for seed in seeds for i in range(G)]
         if not self.forward.packed:
-            rows = [list(prompt) for prompt in prompts for _ in range(G)]
-            yield from self._decode_with_own_cache(rows, row_seeds, params, drawn)
+            asked = [list(prompt) for prompt in prompts for _ in range(G)]
+            yield from self._decode_with_own_cache(asked, row_seeds, params, drawn)
             return
         # Keys and values of every prompt but its last token, padded on the right: in a causal model
         # later tokens never change earlier ones, and decoding masks the padding out.
@@ -117,12 +118,14 @@ class TransformersEngine(Engine):
             self.model.base_model(input_ids=ids.to(device), past_key_values=more, use_cache=True)
             cache.append(more)
         group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
-        cache.start(group_B, lengths_P - 1)
-        seeds_B = torch.tensor(row_seeds, device=device)
+        cache.start(group_B, lengths_P - 1, params.max_tokens)
+        steps_T = torch.arange(params.max_tokens, device=device)
+        draws_BT = uniform(torch.tensor(row_seeds, device=device)[:, None], steps_T)
         token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
-        row_B = torch.arange(len(group_B), device=device)
         position_B = lengths_P[group_B] - 1
-        done_B = torch.zeros_like(row_B, dtype=torch.bool)
+        # The CPU reads a GPU's tokens while that computes the next ones: rows that have ended leave
+        # a token late, and what they draw meanwhile is not read.
+        rows, underway = list(range(len(group_B))), deque[tuple[list[int], Fetched]]()
         for step in range(params.max_tokens):
             if self.quick is not None:
                 logits_BV = self.quick.logits(token_B, position_B + step, cache)
@@ -134,19 +137,25 @@ class TransformersEngine(Engine):
                     past_key_values=cache,
                     use_cache=True,
                 ).logits[:, -1]
-            logits_BV, draws_B = logits_BV[:, : self.vocab_size], uniform(seeds_B, step)
+            logits_BV, draws_B = logits_BV[:, : self.vocab_size], draws_BT[:, step]
             token_B, logprob_B = sample(logits_BV, draws_B, params.temperature, params.top_p)
-            alive = ~done_B
-            yield from drawn.add(row_B[alive], token_B[alive], logprob_B[alive])
-            done_B |= torch.isin(token_B, self.stop_ids)
-            left = int((~done_B).sum())
+            underway.append((rows, Fetched(token_B, logprob_B)))
+            if device.type == "cuda" and len(underway) == 1:
+                continue
+            read, fetched = underway.popleft()
+            yield from drawn.add(read, *fetched.lists())
+            is_done = [row in drawn.ended for row in rows]
+            left = is_done.count(False)
             if left == 0:
                 break
-            if left < _COMPACT_BELOW * len(row_B):
-                keep = moved_up(done_B, left)
-                cache.keep(keep)
-                row_B, token_B, position_B = row_B[keep], token_B[keep], position_B[keep]
-                seeds_B, done_B = seeds_B[keep], done_B[keep]
+            if left < _COMPACT_BELOW * len(rows):
+                places = moved_up(torch.tensor(is_done), left)
+                rows = [rows[place] for place in places.tolist()]
+                cache.keep(places)
+                keep = send(places, device)
+                token_B, position_B, draws_BT = token_B[keep], position_B[keep], draws_BT[keep]
+        for read, fetched in underway:
+            yield from drawn.add(read, *fetched.lists())
 
     def _decode_with_own_cache(
         self, rows: list[list[int]], seeds: list[int], params: SamplingParams, drawn: Drawn
@@ -156,6 +165,7 @@ class TransformersEngine(Engine):
         ids = torch.tensor(rows, device=self.model.device)
         seeds_B = torch.tensor(seeds, device=self.model.device)
         done_B = torch.zeros_like(seeds_B, dtype=torch.bool)
+        every_row = range(len(rows))
         finished: list[tuple[int, list[Completion]]] = []
 
         def draw(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -164,9 +174,8 @@ class TransformersEngine(Engine):
             token_B, logprob_B = sample(
                 scores[:, : self.vocab_size], draws_B, params.temperature, params.top_p
             )
-            row_B = (~done_B).nonzero()[:, 0]
-            finished.extend(drawn.add(row_B, token_B[row_B], logprob_B[row_B]))
-            done_B.logical_or_(torch.isin(token_B, self.stop_ids))
+            finished.extend(drawn.add(every_row, *Fetched(token_B, logprob_B).lists()))
+            done_B.copy_(torch.tensor([row in drawn.ended for row in every_row]))
             return torch.full_like(scores, -torch.inf).scatter(-1, token_B[:, None], 0.0)
 
         # Settings of the model's own (penalties, top-k) must not reach into the distribution.

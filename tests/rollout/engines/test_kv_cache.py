@@ -36,6 +36,28 @@ def test_a_prompt_takes_what_it_needs_and_its_rows_have_room_behind_it():
     assert cache.bias[0].tolist() == [0.0] * 3 + [-inf] * 2 + [0.0] * 17 + [-inf] * 15
 
 
+def test_on_a_gpu_memory_is_taken_once_and_read_by_slabs():
+    cache, put, more = GroupCache(), states(2, 70), states(2, 132)
+    cache.update(put, 2 * put, 0)
+    cache.room = 208  # as on a GPU for 70 + 132 positions
+    cache.start(torch.arange(2), torch.tensor([70, 60]))
+    before, widths = cache.layers[0].keys.data_ptr(), []
+    for t in range(132):
+        cache.open()
+        keys, values = cache.update(more[:, :, t : t + 1], 2 * more[:, :, t : t + 1], 0)
+        assert cache.bias.shape[1] == keys.shape[2] == values.shape[2]
+        widths.append(keys.shape[2])
+        if t == 99:
+            cache.keep(torch.tensor([1]))
+            put, more = put[1:], more[1:]
+    assert widths == 58 * [128] + 64 * [192] + 10 * [208]
+    assert torch.equal(keys[:, :, :202], torch.cat([put, more], 2))
+    assert torch.equal(values[:, :, :202], 2 * torch.cat([put, more], 2))
+    assert not keys[:, :, 202:].any()
+    assert cache.layers[0].keys.data_ptr() == before
+    assert cache.bias.tolist() == [[0.0] * 60 + [-inf] * 10 + [0.0] * 132 + [-inf] * 6]
+
+
 def test_rows_from_behind_take_the_places_of_those_that_are_done():
     cache, put = GroupCache(), states(5, 3)
     cache.update(put, 2 * put, 0)

@@ -6,7 +6,8 @@ from conftest import random_model
 from families import FAMILIES, VOCAB
 
 from rlvr_cli.core.types import SamplingParams
-from rlvr_cli.rollout.engines.decoding import quick_layers
+from rlvr_cli.model.loading import cast
+from rlvr_cli.rollout.engines.decoding import GroupCache, QuickLayers, quick_layers
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 
 PROMPTS = [[5, 6, 7, 8], [9], [10, 11]]
@@ -30,6 +31,21 @@ def test_it_draws_what_the_modules_draw(family):
     assert [list(first.token_ids) for first in quick] == [list(first.token_ids) for first in own]
     for first, other in zip(quick, own, strict=True):
         assert first.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+
+
+@pytest.mark.parametrize("family", QUICK)
+def test_in_16_bits_they_are_as_near_to_float32_as_the_modules_are(family):
+    exact, half = random_model(family), cast(random_model(family), torch.bfloat16)
+    ids, rows = torch.randint(VOCAB, (16, 30), generator=torch.manual_seed(0)), torch.arange(16)
+    cache, lengths = GroupCache(), torch.full((16,), 29)
+    with torch.inference_mode():
+        half.base_model(input_ids=ids[:, :-1], past_key_values=cache, use_cache=True)
+        cache.start(rows, lengths)
+        quick = QuickLayers(half).logits(ids[:, -1], lengths, cache)
+        own, expected = (model(input_ids=ids).logits[:, -1] for model in (half, exact))
+    errors = [float((logits - expected).abs().mean()) for logits in (quick, own)]
+    assert quick.dtype == torch.bfloat16
+    assert 0 < errors[0] < 1.2 * errors[1]
 
 
 def test_a_model_that_computes_something_else_keeps_its_modules():

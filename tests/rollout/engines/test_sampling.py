@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.rollout.engines.sampling import Drawn, sample, uniform
+from rlvr_cli.rollout.engines.sampling import Drawn, _nucleus, sample, uniform
 
 LOGITS = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
@@ -91,6 +91,43 @@ def test_rows_of_a_large_vocabulary_draw_what_each_draws_alone(top_p):
     assert len(set(tokens.tolist())) == 7
 
 
+@pytest.mark.parametrize("vocabulary", [3, 512, 513, 1024, 5000])
+def test_many_ids_are_looked_through_by_blocks(vocabulary):
+    """The token of each number is that of the cumulative distribution written out."""
+    torch.manual_seed(0)
+    logits, numbers = 4 * torch.randn(400, vocabulary), uniform(torch.arange(400), 0)
+    numbers[:2] = torch.tensor([0.0, 1 - 2**-53])
+    logits[:, vocabulary // 2 :: 2] = -torch.inf
+    tokens, _ = sample(logits, numbers, 1.0, 1.0)
+    running = logits.double().softmax(-1).cumsum(-1)
+    for row in range(2, 400):
+        assert running[row, tokens[row]] > numbers[row] - 1e-6
+        assert tokens[row] == 0 or running[row, tokens[row] - 1] <= numbers[row] + 1e-6
+    assert tokens[0] == 0
+    assert running[1, tokens[1]] > 1 - 1e-6
+    assert logits[range(400), tokens].isfinite().all()
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 9.0])
+def test_a_nucleus_of_any_size_is_that_of_the_sorted_probabilities(spread):
+    """Of 20,000 ids: nearly all of them, thousands, a few."""
+    torch.manual_seed(0)
+    logits = spread * torch.randn(3, 20_000)
+    kept = _nucleus(logits.log_softmax(-1), 0.9)
+    p = logits.double().softmax(-1)
+    for row in range(3):
+        ordered = p[row].sort(descending=True).values
+        count = int((ordered.cumsum(0) < 0.9 - 1e-6).sum()) + 1
+        size = int(kept[row].isfinite().sum())
+        assert abs(size - count) <= 1 + 1e-4 * count  # sums in float32
+        assert torch.equal(kept[row].isfinite(), p[row] >= ordered[size - 1])
+        total = ordered[:size].sum()
+        expected = (p[row] / total).log()[kept[row].isfinite()]
+        torch.testing.assert_close(
+            kept[row][kept[row].isfinite()].double(), expected, atol=1e-4, rtol=0
+        )
+
+
 def test_without_top_p_even_the_rarest_token_can_be_drawn():
     token, _ = drawn(1 - 1e-13, logits=torch.tensor([[0.0, -25.0]]))  # it has 1.4e-11
     assert token == 1
@@ -115,9 +152,7 @@ STOP = 1
 
 
 def add(drawn: Drawn, tokens: dict[int, int], logprob: float = -0.5):
-    rows = torch.tensor(list(tokens))
-    logprobs = torch.full((len(tokens),), logprob)
-    return list(drawn.add(rows, torch.tensor(list(tokens.values())), logprobs))
+    return list(drawn.add(list(tokens), list(tokens.values()), [logprob] * len(tokens)))
 
 
 def make(max_tokens: int = 3, listener=None) -> Drawn:
