@@ -167,7 +167,7 @@ class Checks:
             self.way(name, *("train", *options, *self.small, *place))
         resumed = str(self.out / next(iter(ways)))
         ended = self.rlvr("resume", "train", "--resume", resumed, "--steps", "3", "-q")
-        print(f"| the first, resumed | {ended.seconds:.0f} | | | | {ended.last[:80]} |")
+        print(f"| the first, resumed | {ended.seconds:.0f} | | | | exit code {ended.code} |")
 
     def way(self, name: str, *options: str) -> None:
         ended, rows = self.rlvr(name, *options), self.steps(name)
