@@ -250,13 +250,15 @@ class Mode(TorchDispatchMode):
         return placed(func, args, kwargs, out, to_gpu)
 
     def copies(self, name: str, args: tuple, kwargs: dict[str, Any], to_gpu: bool) -> None:
-        """Count a wait for a copy between devices, but for a pinned one that need not be done."""
+        """Count a wait for a copy between devices, but for one that need not be done: to the CPU an
+        event is waited for later, to the GPU the source must be pinned."""
         source = args[1] if name == "copy_" else args[0]
         to_gpu = isinstance(args[0], OnGpu) if name == "copy_" else to_gpu
         is_third = name == "copy_" and len(args) > 2
         is_quick = kwargs.get("non_blocking", args[2] if is_third else False)
         if isinstance(source, OnGpu) and not to_gpu:
-            self.wait("to the CPU")
+            if not is_quick:
+                self.wait("to the CPU")
         elif to_gpu and not isinstance(source, OnGpu) and not (is_quick and is_pinned(source)):
             self.wait("to the GPU, not pinned")
 

@@ -53,20 +53,19 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "dapo": Kind("--algo dapo", 70, 3, 27),
-    "grpo": Kind("--algo grpo", 70, 5, 22),
-    "ppo": Kind(f"--algo ppo --set {CRITIC}.warmup=0", 70, 7, 23),
-    "ppo-shared": Kind(f"--algo ppo --set {CRITIC}.warmup=0 --set {CRITIC}.kind=shared", 70, 7, 23),
-    "lora": Kind("--algo dapo --lora 2", 70, 3, 27),
-    "opd": Kind("--algo opd --teacher teacher", 70, 5, 27),
-    "weights": Kind("--algo dapo --set optim.weights=bfloat16", 70, 3, 27),
-    "offload": Kind("--algo grpo --set optim.offload=all", 70, 109, 205, 28),
-    "recompute": Kind("--algo dapo --set optim.checkpointing=on", 70, 3, 27),
+    "dapo": Kind("--algo dapo", 13, 2, 7),
+    "grpo": Kind("--algo grpo", 13, 3, 4),
+    "ppo": Kind(f"--algo ppo --set {CRITIC}.warmup=0", 13, 4, 5),
+    "ppo-shared": Kind(f"--algo ppo --set {CRITIC}.warmup=0 --set {CRITIC}.kind=shared", 13, 4, 5),
+    "lora": Kind("--algo dapo --lora 2", 13, 2, 7),
+    "opd": Kind("--algo opd --teacher teacher", 13, 3, 7),
+    "weights": Kind("--algo dapo --set optim.weights=bfloat16", 13, 2, 7),
+    "offload": Kind("--algo grpo --set optim.offload=all", 13, 107, 161, 28),
+    "recompute": Kind("--algo dapo --set optim.checkpointing=on", 13, 2, 7),
 }
-"""Today: 8 of a decoded token and 6 more; one of a forward pass for log-probabilities; one of an
-optimizer step, one of a micro-batch, 2 of a kept response and 2 more in the update; one at the end
-of every phase. With weights on the CPU more than one a parameter and pass, which is what it costs.
-"""
+"""One of a decoded token, a token late, and 5 more; one of a model for log-probabilities; one of an
+optimizer step and 2 of what is kept of the responses; one at the end of every phase. With weights
+on the CPU more than one a parameter and pass, which is what it costs."""
 FAULTS = {
     "a column that is not sent": (
         update.Updater,
@@ -75,25 +74,25 @@ FAULTS = {
         "gap * batch.samples.is_fresh[batch.rows, None]",
         "aten.mul.Tensor",
     ),
-    "end tokens on the CPU": (
+    "seeds on the CPU": (
         hf_engine.TransformersEngine,
-        "__init__",
-        "torch.tensor(list(stop_ids), device=model.device)",
-        "torch.tensor(list(stop_ids))",
-        "aten.isin.Tensor_Tensor",
+        "_decode",
+        "torch.tensor(row_seeds, device=device)",
+        "torch.tensor(row_seeds)",
+        "aten.mul.Tensor",
     ),
     "a GPU's index into a CPU's tensor": (
         update.Updater,
         "update",
-        "samples.seen.to(self.policy.like.device)",
-        "samples.seen",
+        "zeros_like(samples.seen, device=self.policy.like.device)",
+        "zeros_like(samples.seen)",
         "aten.index_put_.default",
     ),
     "a GPU's numbers into a CPU's columns": (
         trainer,
         "add_logprobs",
-        "= values.to(columns)",
-        "= values",
+        "like.new_zeros(n, len(batch), longest)",
+        "torch.zeros(n, len(batch), longest)",
         "aten.index_put_.default",
     ),
 }
