@@ -42,7 +42,8 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     where it can be known."""
     sets = _problem_sets(configs, asked)
     directory = None if asked.out is None or not is_first() else ResultDirectory(asked.out)
-    began = broadcast_from_first(datetime.now() if directory is None else directory.began)
+    first = datetime.now() if directory is None else directory.began
+    began = datetime.fromisoformat(broadcast_from_first(str(first)))
     plans: dict[tuple[str, str], tuple[Plan, ProblemSet]] = {}
     for config in configs:
         problems = sets[config.data.source]

@@ -165,7 +165,7 @@ def eval_(
     set_: options.Set = None,
     processes: options.Processes = None,
 ) -> None:
-    """Measure pass@k and cons@k, with 95 % intervals over problems.
+    """Measure pass@k and cons@k (maj@k; avg@k is pass@1), with 95 % intervals over problems.
 
     \b
     [bold]Examples[/]

@@ -101,6 +101,8 @@ def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
         values = left.get(key), right.get(key)
         if values[0] != values[1]:
             both = ("none" if value is None else repr(value) for value in values)
-            cut = (text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…" for text in both)
+            cut = (
+                text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…{text[-1]}" for text in both
+            )
             texts.append(f"{shortened(key)} {', theirs '.join(cut)}")
     return texts

@@ -184,7 +184,8 @@ def with_date(session: Session, began: datetime) -> Session:
     config = session.plan.config
     if config.data.date is not None or not writes_date(session.policy.tokenizer):
         return session
-    data = config.data.model_copy(update={"date": broadcast_from_first(began)})
+    date = datetime.fromisoformat(broadcast_from_first(str(began)))
+    data = config.data.model_copy(update={"date": date})
     plan = replace(session.plan, config=config.model_copy(update={"data": data}))
     return replace(session, plan=plan)
 

@@ -219,7 +219,7 @@ class RunLifecycle:
         several sets all by name as `sets`; None without a held-out set."""
         if not self.trainer.held_out:
             return None
-        with self.display.progress("measuring", len(self.trainer.held_out)) as bar:
+        with self.display.progress("measuring", len(self.trainer.held_out), lines=True) as bar:
             self.trainer.watch = lambda *_: bar.tick()
             groups, sets = self.trainer.measure()
         self.run.write_rollouts(f"held-out-{when}", groups)

@@ -91,6 +91,7 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
     glossary = _glossary(histories)
     plain, with_tokens = _Sample(MOST_BYTES), _Sample(_TOKENS_SHARE * MOST_BYTES)
     runs: list[dict[str, Any]] = []
+    names = {source.path.resolve().name for source in sources}
     count = 0
     for source, history in zip(sources, histories, strict=True):
         fates: dict[int, Counter[str]] = defaultdict(Counter)
@@ -116,7 +117,8 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
             if key == "step" or key.replace("_low", "").replace("_high", "") in glossary
         ]
         columns = {key: [row.get(key) for row in history] for key in drawn}
-        runs.append({"name": str(source.path), "metrics": columns, "fates": where})
+        name = source.path.resolve().name if len(names) == len(sources) else str(source.path)
+        runs.append({"name": name, "metrics": columns, "fates": where})
     problems: dict[str, tuple[int, list[Any]]] = {}
     groups: list[list[Any]] = []
     rows: list[list[Any]] = []

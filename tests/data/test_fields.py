@@ -430,3 +430,13 @@ def test_a_box_in_a_proof_is_no_answer():
     with pytest.raises(BadRowError, match="field answer is proof"):
         FieldReader().problem(row, "x")
     assert FieldReader().problem(row | {"answer": ""}, "x").answer == "1"
+
+
+def test_a_hint_names_no_field_of_positions():
+    row = {"doc": {"gold_index": 0, "id": 7, "choices": ["12"]}, "response": "12"}
+    with pytest.raises(BadRowError) as refused:
+        FieldReader().judged(row, need_answer=True)
+    assert "doc.gold_index" in str(refused.value)  # among the fields that the row has
+    assert str(refused.value).endswith("--field answer=NAME")
+    with pytest.raises(BadRowError, match=r"--field answer=doc\.gold_text$"):
+        FieldReader().judged(row | {"doc": {"gold_index": 0, "gold_text": "12"}}, need_answer=True)

@@ -119,4 +119,4 @@ def test_the_libraries_and_the_machine():
 
 def test_a_long_part_is_cut_in_a_difference():
     (message,) = differences({"prompt": "x" * 31}, {"prompt": "y" * 30})
-    assert message == "prompt 'xxxxxxxxxxxxxxx…, theirs 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'"
+    assert message == "prompt 'xxxxxxxxxxxxxxx…', theirs 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'"

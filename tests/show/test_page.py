@@ -224,3 +224,12 @@ def test_the_page_of_a_result(browser, tmp_path):
     assert not view.is_visible("#color")
     assert message == []
     assert NASTY not in view.content()
+
+
+def test_a_run_is_named_by_the_last_part_of_its_path_where_that_is_its_own(tmp_path):
+    runs = [open_source(made_run(tmp_path / name)) for name in ("a", "b")]
+    assert [run["name"] for run in page_data(runs)["runs"]] == ["a", "b"]
+    (tmp_path / "deep").mkdir()
+    runs[1] = open_source(made_run(tmp_path / "deep" / "a"))
+    names = [run["name"] for run in page_data(runs)["runs"]]
+    assert names == [str(tmp_path / "a"), str(tmp_path / "deep" / "a")]
