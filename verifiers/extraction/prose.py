@@ -39,7 +39,9 @@ FORMULA_WORDS = {*FUNCTIONS, *SPELLINGS, "and", "or", "sqrt", "pi", "per", "squa
 MATHEMATICAL = re.compile(r"[\d\\=<>^_√π∞]")
 WORD_BEYOND_ASCII = re.compile(r"[À-ÖØ-öø-ɏ\u0400-\u1fff\u3040-\u318f\u3400-\ud7ff]")
 # A word cut at its accent would leave letters: 9 d of 9 días.
-ACCENTED = re.compile(r"[A-Za-z]*[À-ÖØ-öø-ɏ\u0300-\u036f][A-Za-zÀ-ÖØ-öø-ɏ\u0300-\u036f]*")
+ACCENTED = re.compile(
+    r"(?<![A-Za-z])[A-Za-z]*[À-ÖØ-öø-ɏ\u0300-\u036f][A-Za-zÀ-ÖØ-öø-ɏ\u0300-\u036f]*"
+)
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f≤≥≠≈±√π∞°€£¥₹×·÷−–²³⁴⁵⁶⁷⁸⁹½¼¾⅓⅔∪∩∈→¬…]")
 FORMULA_PART = re.compile(
     r"(?>(?:(?:sqrt|pi|sin|cos|tan|ln|log|exp|infinity|inf)(?![a-z])|\\[a-zA-Z]+|\\[$%,;!{} ]"

@@ -4,6 +4,7 @@ One table holds the marks of all families of models; others are only counted."""
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 # The marks without their first sign, by which a search finds them fast.
 _ROLE_AFTER = r"\|(?:im_start|start|start_header_id|header_start|start_of_role)\|>\s*"
@@ -34,6 +35,7 @@ ALSO_KNOWN = re.compile(rf"{_HEADER_END}|<\|(?:message|constrain|im_middle)\|>")
 MOST_UNKNOWN = 0.1
 """Share of the responses of a file that may hold unknown marks without a remark."""
 MOST_NAMED = 3
+MOST_SHAPES = 100  # that are looked at in a response
 
 
 def final_text(response: str, *, think_open: bool = False) -> str | None:
@@ -76,16 +78,16 @@ def _own_turn(response: str) -> tuple[int, list[re.Match[str]], bool]:
     """Return where the model's turn begins, the marks from there, and whether it follows the turns
     of a transcript: then it is the model's last."""
     marks = list(MARK.finditer(response))
-    start, header = 0, ""
-    while marks and not response[start : marks[0].start()].strip():
-        if marks[0].lastgroup not in ("own", "begin"):
+    start = first = 0
+    for mark in marks:  # the headers at the beginning
+        if mark.lastgroup not in ("own", "begin") or response[start : mark.start()].strip():
             break
-        header = str(marks[0].lastgroup)
-        start = marks.pop(0).end()
+        start = mark.end()
+        first += 1
     owns = [at for at, mark in enumerate(marks) if mark.lastgroup == "own"]
-    if header == "begin" and owns:
+    if first and marks[first - 1].lastgroup == "begin" and owns and owns[-1] >= first:
         return marks[owns[-1]].end(), marks[owns[-1] + 1 :], True
-    return start, marks, False
+    return start, marks[first:], False
 
 
 def _goes_on(text: str, marks: list[re.Match[str]]) -> bool:
@@ -140,7 +142,7 @@ def is_transcript(response: str) -> bool:
 
 def unknown_marks(response: str) -> set[str]:
     """Return what has the shape of a mark and is not in the table."""
-    shapes = set(SHAPE.findall(response))
+    shapes = {shape[0] for shape in islice(SHAPE.finditer(response), MOST_SHAPES)}
     return {
         shape
         for shape in shapes

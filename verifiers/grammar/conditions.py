@@ -23,7 +23,7 @@ WORDS = re.compile(
     rf"(?![A-Za-z])|\\forall(?![a-z]))(.*)$",
     re.S,
 )
-ALL = re.compile(rf"(?:{_SPACE}|\}})*(?:all|any|every|each|real|positive|integer)(?![A-Za-z])")
+ALL = re.compile(r"\\forall(?![a-z])|(?<![A-Za-z])(?:all|any|every|each)(?![A-Za-z])")
 WORDS_INSIDE = re.compile(
     r"\\forall(?![a-z])|\\(?:text|mathrm|textrm)\s*\{|[{}()$]|"
     r"(?<![A-Za-z\\])(?:for|if|where|when|whenever|with|provided|that|all|any|every|each)(?![A-Za-z])"
@@ -32,11 +32,11 @@ WORDS_INSIDE = re.compile(
 
 def split_condition(text: str) -> tuple[str, str]:
     """Return an answer and the condition behind it, which is empty for an answer that has none."""
-    if len(text) > LONGEST or not (SIGN.search(text) or "all" in text or "any" in text):
+    if len(text) > LONGEST or not (SIGN.search(text) or ALL.search(text)):
         return text, ""
     words = WORDS.search(text)
     is_one = words and words.start() and not WORDS.search(words[1])
-    if words and is_one and (SIGN.search(words[1]) or ALL.match(words[1])):
+    if words and is_one and (SIGN.search(words[1]) or ALL.search(words[0])):
         return text[: words.start()], _bare(words[1])
     relations = RELATIONS.search(text)
     if relations is None:
@@ -48,4 +48,4 @@ def split_condition(text: str) -> tuple[str, str]:
 
 def _bare(condition: str) -> str:
     """Return a condition without the words and the signs around it."""
-    return WORDS_INSIDE.sub(" ", condition).strip(" ,;.\\")
+    return WORDS_INSIDE.sub(" ", condition).strip(" ,;.\\") or "all"

@@ -39,7 +39,7 @@ USUAL_NAMES = {"|": "Vert", "bar": "overline", "cr": "\\", "newline": "\\"}
 USUAL_NAMES |= {"mod": "pmod", "bmod": "pmod", "dbinom": "binom", "tbinom": "binom"}
 USUAL_NAMES |= dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac")
 WORD_COMMANDS = {"top": "T", "intercal": "T", "AA": "Å"}
-SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢")
+SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢₽₩฿₫₺৳₪₴₱₦")
 
 
 @dataclass(frozen=True)

@@ -66,19 +66,20 @@ CHOICE_ALONE = re.compile(
     rf"(?:the )?(?:correct )?(?:option|choice|answer|answer is)?[:\s]*{LETTER}[.:)]?", re.I
 )
 CHOICE_WITH_TEXT = re.compile(
-    r"(?:(?:option|choice) )?(?:\(([A-J])\)|([A-J])[).:])(?!['’])\s*(?=\S)", re.I
+    r"(?:(?:option|choice) )?(?:\(([A-J])\)|([A-J])[).:：．])(?!['’])\s*(?=\S)", re.I
 )
 OTHER_LABEL = re.compile(r"\([A-J]\)|(?<![\w.])[A-J][).:]\s")
 LABEL = re.compile(
     r"^\s*(?:\\text[a-z]*\s*\{\s*|\\math[a-z]*\s*\{\s*)?(?:(?:option|choice)\s+)?"
-    r"(?:\([A-J]\)|[A-J][).:])\s*\}?(?:\\\s|~|\\[,;:! ]|\\quad)*",
+    r"(?:\([A-J]\)|[A-J][).:：．])\s*\}?(?:\\\s|~|\\[,;:! ]|\\quad)*",
     re.I,
 )
 SCRIPT_DIGIT = re.compile(r"(?![0-9])\d")
 SEVERAL = re.compile(rf"{LETTER}(?:(?:[\s,;&、，；]|and|et|und|y|и|和|与|與|及)+{LETTER})+")
 # C (12), C 12: of an answer to a gold that is a letter, as it may be a point or a binomial
 LOOSE_CHOICE = re.compile(
-    r"([A-J])\s*(?:(?:\\left)?[(（](?!.*(?<![A-Za-z\\])[A-J](?![A-Za-z])).*[)）]|(?<=\s)[\d\\$][^A-J]*)"
+    r"(?:[Oo]ption )?([A-J])\s*"
+    r"(?:(?:\\left)?[(（](?!.*(?<![A-Za-z\\])[A-J](?![A-Za-z])).*[)）]|(?<=\s)[\d\\$][^A-J]*)"
 )
 RUN = re.compile(r"[A-J]{2,6}")
 
@@ -200,7 +201,7 @@ def choices(text: str, *, with_text: bool = False, loose: bool = False) -> froze
         is_bracketed = match[3] is None or words.endswith(")")
         return frozenset({letter.upper()}) if letter.isupper() or is_bracketed else frozenset()
     if SEVERAL.fullmatch(words):
-        return frozenset(re.findall(r"[A-J]\b", words))
+        return frozenset(re.findall(r"[A-J](?![A-Za-z])", words))
     if RUN.fullmatch(words) and list(words) == sorted(set(words)):
         return frozenset(words)
     loosely = LOOSE_CHOICE.fullmatch(words) if loose else None

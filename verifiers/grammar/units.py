@@ -22,13 +22,15 @@ COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
 # These letters after a number are units where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")
 CURRENCIES = {
-    "sign": {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee", "¢": "cent"},
+    "sign": {sign: sign for sign in "₽₩฿₫₺৳₪₴₱₦"}
+    | {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee", "¢": "cent"},
     "command": {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"},
 }
 HALVES_OF_DAY = words("am pm AM PM")
 SHORT_UNIT_WORDS = vocabulary.SAFE_UNITS | HALVES_OF_DAY | words("per way old sq cu")
 NEVER_UNITS = vocabulary.FUNCTIONS.keys() | words("pi sqrt to")
 LAST_OF_ALPHABETS = "\u1fff"  # above stand scripts whose signs are syllables or words
+RUSSIAN_PER = words("в за на")
 GENERIC = words("unit units")
 
 
@@ -49,6 +51,8 @@ def is_unit(token: Token, following: Token) -> bool:
     lower = token.text.lower()
     if token.text == "min":
         return following.text not in ("(", "{")
+    if token.text in RUSSIAN_PER:
+        return following.kind == "word"
     if not token.text.isascii():
         return token.text in SPELLINGS or token.text in SCALES or _is_noun(lower)
     if token.text in NEVER_UNITS or lower in vocabulary.NUMBER_WORDS:

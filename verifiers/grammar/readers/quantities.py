@@ -9,12 +9,13 @@ from verifiers.grammar.literals import continued_decimal, read_literal, whole_nu
 from verifiers.grammar.parser import Parser
 from verifiers.grammar.readers.names import subscript
 from verifiers.grammar.tree import Node, ParseError, num
-from verifiers.grammar.units import COMPOUNDS, GENERIC, HALVES_OF_DAY, UNITS, unit_name
+from verifiers.grammar.units import COMPOUNDS, GENERIC, HALVES_OF_DAY, RUSSIAN_PER, UNITS, unit_name
 from verifiers.grammar.vocabulary import NUMBER_WORDS, SCALES
 
 DOTS = ("ldots", "dots", "cdots")
 HIGHEST_POWER = 9  # of a unit
 BASE = re.compile(r"\d{1,4}", re.ASCII)
+PER = RUSSIAN_PER | {"per"}
 PREFIXES = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 
 
@@ -97,21 +98,21 @@ def _unit_words(parser: Parser, powers: Counter[str], direction: int) -> None:
             powers["percent"] = 1
         elif lower in PREFIXES:
             prefix = PREFIXES[lower]
-        elif lower == "per":
+        elif lower in PER:
             direction = -1
         elif lower in GENERIC:
             _unit_exponent(parser, prefix)
         elif lower != "an":
             powers[unit_name(word)] += direction * _unit_exponent(parser, prefix)
             prefix = 1
-            joins = parser.at("command", "cdot") or (
-                parser.at("sign", "-") and parser.peek().text_mode
-            )
-            if joins and parser.peek(1).kind == "word" and parser.peek(1).text_mode:
-                parser.take()  # N·m, man-hours
             if parser.at("sign", "/") and parser.peek(1).kind == "word":
                 parser.take()
                 _unit_words(parser, powers, -1)
+        is_hyphen = parser.at("sign", "-") and not parser.peek().spaced
+        following = parser.peek(1)
+        joins = is_hyphen or parser.at("command", "cdot")
+        if joins and following.kind == "word" and following.text_mode:
+            parser.take()  # N·m, man-hours, square-feet
 
 
 def _unit_exponent(parser: Parser, prefix: int) -> int:
