@@ -76,6 +76,8 @@ def neutralize_logs() -> None:
     def safe(format_text: Callable[..., str]) -> Callable[..., str]:
         return lambda *args, **kwargs: _safe_text(str(format_text(*args, **kwargs)))
 
+    # transformers 5.24 renames an argument for which older versions have no other name.
+    warnings.filterwarnings("ignore", "`past_key_values` is deprecated", FutureWarning)
     warnings.formatwarning = safe(warnings.formatwarning)
     tqdm.format_meter = staticmethod(safe(tqdm.format_meter))  # the hub names files in bars
 

@@ -42,17 +42,18 @@ def test_what_is_going_to_happen_is_said_and_a_check_writes_nothing(configured, 
     start(configured("algorithm.surrogate.high=0.3"), tmp_path / "out", Display(), check_only=True)
     message = lines(capsys)
     assert message[0].startswith("policy tiny: ")
-    assert message[1].startswith("model Qwen2ForCausalLM: ")
-    assert message[2] == (
+    assert message[1].startswith("versions torch ")
+    assert message[2].startswith("model Qwen2ForCausalLM: ")
+    assert message[3] == (
         "problems 3 of problems.jsonl; 0 held out; problem from problem, answer from answer"
     )
-    assert message[3].startswith("algorithm grpo: ")
-    assert message[3].endswith("; changed: surrogate.high 0.2 -> 0.3")
-    assert "one update a batch: every ratio is 1, so clip is policy_gradient" in message[4]
-    assert message[5].startswith(
+    assert message[4].startswith("algorithm grpo: ")
+    assert message[4].endswith("; changed: surrogate.high 0.2 -> 0.3")
+    assert "one update a batch: every ratio is 1, so clip is policy_gradient" in message[5]
+    assert message[6].startswith(
         "optimizer 2 steps of 2 problems x 2 samples, at most 3 tokens, temperature 1; 1 update a "
     )
-    assert message[6:] == ["check nothing stands in the way of this run"]
+    assert message[7:] == ["check nothing stands in the way of this run"]
     assert not (tmp_path / "out").exists()
 
 
