@@ -171,6 +171,7 @@ def test_a_port_in_use_is_one_line(monkeypatch):
 
 def test_more_processes_than_gpus_are_one_line(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)  # vLLM sets it, in a test before
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
