@@ -31,7 +31,7 @@ from rlvr_cli.ranks.group import broadcast_from_first, is_first
 from rlvr_cli.rollout.plan import Plan, choose_format, plan_for
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.rollout.session import Session, open_session, prompts_for
-from rlvr_cli.runs.narration import say_template, warn_of_bad_golds
+from rlvr_cli.runs.narration import say_policy, say_template, warn_of_bad_golds
 from rlvr_cli.runs.run_dir import rollout_lines
 from verifiers import OURS, Format, open_judge
 
@@ -77,8 +77,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
         for model, of_model in groupby(plans, key=lambda pair: pair[0]):
             pairs = list(of_model)
             with open_session(plans[pairs[0]][0]) as session:
-                display.say("policy", f"{model}: {session.description}")
-                display.say("versions", session.versions)
+                say_policy(model, session, display)
                 model_sha = fingerprint.model_hash(model_files(model))
                 for pair in pairs:
                     plan, problems = plans[pair]
@@ -214,8 +213,7 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
         config, sampler, params = session.plan.config, session.sampler, session.plan.evaluation
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         say_template(prompts, session, display)
-        display.say("policy", f"{config.model}: {session.description}")
-        display.say("versions", session.versions)
+        say_policy(config.model, session, display)
         if out is None and sys.stdout.isatty():
             # A terminal shows each response while it is written, those that a pipe would get.
             for prompt, first in zip(prompts, prompt_seeds(prompts, config.seed), strict=True):

@@ -29,7 +29,7 @@ from rlvr_cli.rollout.session import (
 )
 from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, load_weights, whole_checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
-from rlvr_cli.runs.narration import warn_of_bad_golds
+from rlvr_cli.runs.narration import say_policy, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight, to_judge
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
 from rlvr_cli.runs.track import check_trackers
@@ -158,8 +158,7 @@ def _announce(
     """Say what the run is going to do, and warn of problems that will not do what is asked."""
     config, rewarder = session.plan.config, session.rewarder
     algo, rollout, optim = config.algorithm, config.rollout, config.optim
-    display.say("policy", f"{config.model}: {session.description}")
-    display.say("versions", session.versions)
+    say_policy(config.model, session, display)
     display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
     if session.teacher is not None:
         kind = type(session.teacher.model).__name__

@@ -46,6 +46,12 @@ def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Displ
         display.warn(f"… and {len(bad) - _SHOWN} more gold answers")
 
 
+def say_policy(name: str, session: Session, display: Display) -> None:
+    """Say what is sampled from, where, and beside which versions of the libraries."""
+    display.say("policy", f"{name}: {session.description}")
+    display.say("versions", session.versions)
+
+
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
     """Warn of a missing chat template; report one that opens <think> by itself."""
     if session.policy.tokenizer.chat_template is None:
