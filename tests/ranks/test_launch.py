@@ -42,6 +42,7 @@ def test_a_killed_process_is_named():
 def test_what_the_processes_cannot_agree_on_is_one_line(monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("LOCAL_WORLD_SIZE", raising=False)  # vLLM sets it, in a test before
     with pytest.raises(UserError, match="--processes 3: 2 of 2 were started here already"):
         begin(3, False)
     with pytest.raises(UserError, match="with torchrun every process needs the problems"):
