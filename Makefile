@@ -18,7 +18,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # The tests of what touches torch, transformers and vLLM, and what they need of the extra [dev]: trackers,
 # browser and linters take longer to unpack than the tests take to run.
 LIBRARY_TOOLS := accelerate filelock gguf hypothesis pytest pytest-xdist
-LIBRARY_TESTS := tests/core/test_versions.py tests/model tests/ranks tests/rollout tests/runs tests/training
+LIBRARY_TESTS := tests/core/test_versions.py tests/model tests/ranks tests/rewards tests/rollout tests/runs tests/setup tests/training
 
 .PHONY: train real test test-slow test-all test-vllm test-lowest test-highest docs fuzz lint settings tiny mutants
 
@@ -52,9 +52,9 @@ fuzz: $(VENV)/installed-dev
 	FUZZ_SECONDS=600 $(BIN)/python -m pytest -m "slow or not slow" tests/hostile/test_fuzz.py tests/hostile/test_failing_writes.py
 
 # The tests that need vLLM, on its build for CPUs, in an environment of their own: two at a time,
-# since most of the time goes into starting engines. Memory is measured without vLLM, by test-slow.
+# since most of the time goes into starting engines.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py --ignore tests/rollout/test_memory.py
+	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py
 
 # What touches the libraries beside the oldest and the newest versions of them (constraints/README.md).
 # Commands with vLLM, each of which starts an engine, are left to test-vllm; its engine tests run here.

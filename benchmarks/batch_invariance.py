@@ -10,8 +10,8 @@ from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.types import Group, SamplingParams
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.evaluation.measure import evaluate
-from rlvr_cli.rollout.plan import plan_for
-from rlvr_cli.rollout.session import open_session, prompts_for
+from rlvr_cli.setup.plan import plan_for
+from rlvr_cli.setup.session import open_session, prompts_for
 
 
 def tokens(groups: list[Group]) -> dict[tuple[str, int], tuple[int, ...]]:

@@ -89,7 +89,7 @@ def settled(settings: tuple[str, ...], tokens: int):
 
 def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
     """Return all bytes that an update needs, without those of an engine."""
-    from rlvr_cli.rollout.memory import Machine, Memory
+    from rlvr_cli.setup.memory import Machine, Memory
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config, model = settled(settings, tokens), shaped(name, "meta")
@@ -102,7 +102,7 @@ def cards() -> Iterator[str]:
     """The table of models, settings and cards: GiB of an update that computes in bfloat16, and each
     layer twice, and the part of each card that is vLLM's while it samples, at most a half; - where
     one of the two does not fit."""
-    from rlvr_cli.rollout.memory import Machine, Memory
+    from rlvr_cli.setup.memory import Machine, Memory
 
     settings = {
         "dapo, all weights, float32": (),
@@ -150,7 +150,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
     from rlvr_cli.model.adapter import add_adapter
     from rlvr_cli.model.policy import Policy, recompute, share_out
-    from rlvr_cli.rollout.plan import is_shared_out
+    from rlvr_cli.setup.plan import is_shared_out
     from rlvr_cli.training.update import Updater
 
     config, model = settled(settings, tokens), shaped(name)

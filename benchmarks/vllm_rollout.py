@@ -33,8 +33,8 @@ from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.result_dir import PartialResult
 from rlvr_cli.model.loading import default_device, load_model
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm
-from rlvr_cli.rollout.plan import precision_on
 from rlvr_cli.rollout.sampler import Sampler, response_seed
+from rlvr_cli.setup.plan import precision_on
 from verifiers import Verifier
 
 CLOCKS = {"the clock": time.perf_counter, "the processor": time.process_time}

@@ -17,11 +17,11 @@ from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.loading import LoadedModel, cast
 from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.memory import Memory, this_machine
-from rlvr_cli.rollout.plan import is_shared_out, plan_for
 from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.rollout.session import Session
 from rlvr_cli.runs.run_dir import Run, create_run
+from rlvr_cli.setup.memory import Memory, this_machine
+from rlvr_cli.setup.plan import is_shared_out, plan_for
+from rlvr_cli.setup.session import Session
 from rlvr_cli.training.record import StepResult
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verdict, Verification

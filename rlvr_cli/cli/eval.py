@@ -8,7 +8,6 @@ from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 
-from rlvr_cli.cli.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, LiveResponse, measured, show_verdict
 from rlvr_cli.core.errors import UserError
@@ -22,17 +21,18 @@ from rlvr_cli.data.rows import response_row
 from rlvr_cli.data.sources import DEFAULT_PROMPT, FILE_TYPES
 from rlvr_cli.evaluation import fingerprint
 from rlvr_cli.evaluation.estimators import mean
+from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.evaluation.measure import evaluate, pass_at_1, prompt_seeds
+from rlvr_cli.evaluation.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
-from rlvr_cli.evaluation.responses import check_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
 from rlvr_cli.model.loading import model_files, settings_file
 from rlvr_cli.ranks.group import broadcast_from_first, is_first
-from rlvr_cli.rollout.plan import Plan, choose_format, plan_for
 from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.rollout.session import Session, open_session, prompts_for
 from rlvr_cli.runs.narration import say_policy, say_template, warn_of_bad_golds
 from rlvr_cli.runs.run_dir import rollout_lines
+from rlvr_cli.setup.plan import Plan, choose_format, plan_for
+from rlvr_cli.setup.session import Session, open_session, prompts_for
 from verifiers import OURS, Format, open_judge
 
 

@@ -119,7 +119,7 @@ def train(
         else:
             resolved = given.load("train", flags, set_, config, from_)
         if print_config:
-            from rlvr_cli.rollout.plan import foreseen
+            from rlvr_cli.setup.plan import foreseen
 
             return print(as_yaml(foreseen(resolved)), end="")
         if resume is None and from_ is None:
@@ -189,17 +189,17 @@ def eval_(
 
             return list_sets()
         from rlvr_cli.cli import resolve as given
-        from rlvr_cli.cli.publish import report_options
         from rlvr_cli.console.display import Display
         from rlvr_cli.data.sources import canonical
+        from rlvr_cli.evaluation.publish import report_options
 
         asked = report_options(
             k or (), by or (), against, out, judge, format, set_ or (), bool(responses)
         )
         flags = given.read_flags({**ctx.obj, "model": None, "data": None}, "eval")
         if responses:
-            from rlvr_cli.cli.publish import score
             from rlvr_cli.core.errors import UserError
+            from rlvr_cli.evaluation.publish import score
 
             if model or len(data or ()) > 1:
                 raise UserError(

@@ -15,24 +15,24 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Prompt
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import bare_name, canonical, has_split
-from rlvr_cli.evaluation.responses import check_problems
+from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first
-from rlvr_cli.rollout.plan import plan_for
-from rlvr_cli.rollout.session import (
-    Session,
-    check_teacher,
-    open_session,
-    prompts_for,
-    with_date,
-)
 from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, load_weights, whole_checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import say_policy, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight, to_judge
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
 from rlvr_cli.runs.track import check_trackers
+from rlvr_cli.setup.plan import plan_for
+from rlvr_cli.setup.session import (
+    Session,
+    check_teacher,
+    open_session,
+    prompts_for,
+    with_date,
+)
 from rlvr_cli.training.trainer import Trainer
 
 

@@ -1,1 +1,1 @@
-"""What a run needs (plan, memory), the session that opens it, the sampler, and the engines."""
+"""Sampling: responses from an engine, judged as they come."""

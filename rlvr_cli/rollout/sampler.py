@@ -27,8 +27,8 @@ from rlvr_cli.core.types import (
 )
 from rlvr_cli.model.loading import LoadedModel
 from rlvr_cli.ranks.group import gather, share, world
+from rlvr_cli.rewards.functions import answering
 from rlvr_cli.rollout.engines.base import Engine, Listener
-from rlvr_cli.rollout.functions import answering
 from verifiers import Attempt, Verdict, Verification, Verifier
 from verifiers.workers.pool import Pool, WorkerLostError
 

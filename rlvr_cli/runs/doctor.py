@@ -23,8 +23,8 @@ from rlvr_cli.core.versions import (
     untried_versions,
 )
 from rlvr_cli.model.loading import TINY, default_device, model_directory, unused_gpu
-from rlvr_cli.rollout.memory import host_memory
-from rlvr_cli.rollout.plan import choose_engine
+from rlvr_cli.setup.memory import host_memory
+from rlvr_cli.setup.plan import choose_engine
 
 _DISTRIBUTION = "rlvr-cli"
 _DISK_GIB = 0.2

@@ -10,8 +10,8 @@ from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import NO_SIGNAL, Prompt
 from rlvr_cli.evaluation.measure import Evaluation
-from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.runs.guards import MORE_SIGNAL
+from rlvr_cli.setup.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 

@@ -14,10 +14,10 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
-from rlvr_cli.rollout.memory import Memory
 from rlvr_cli.rollout.sampler import response_seed
-from rlvr_cli.rollout.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.runs.guards import MORE_SIGNAL, OTHERS_ALONE
+from rlvr_cli.setup.memory import Memory
+from rlvr_cli.setup.session import NO_TEMPLATE, Session, unreadable_golds
 
 _PROBLEMS = 8
 """Problems of the probe: some seconds' work, and enough to see a signal that is there."""

@@ -20,7 +20,7 @@ from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.ranks.group import is_first, sum_tensor, world
-from rlvr_cli.rollout.session import Session
+from rlvr_cli.setup.session import Session
 
 PEAK_FLOPS = {
     "B200": 2250e12,

@@ -34,9 +34,9 @@ from rlvr_cli.model.policy import (
     weights_digest,
 )
 from rlvr_cli.ranks.group import share
-from rlvr_cli.rollout.plan import is_shared_out
 from rlvr_cli.rollout.sampler import Drawn, given_completions, response_seed
-from rlvr_cli.rollout.session import Session
+from rlvr_cli.setup.plan import is_shared_out
+from rlvr_cli.setup.session import Session
 from rlvr_cli.training.forward import add_logprobs
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counted, token_rows
 from rlvr_cli.training.state import State, load_module, module_state

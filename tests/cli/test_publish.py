@@ -7,9 +7,9 @@ import pytest
 from conftest import invoke, jsonl, refused
 
 from rlvr_cli.__main__ import _run
-from rlvr_cli.cli.publish import ReportOptions, publish, report_options
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.evaluation.publish import ReportOptions, publish, report_options
 from rlvr_cli.evaluation.report import Result, judged_problems
 from rlvr_cli.evaluation.result_dir import ResultDirectory
 

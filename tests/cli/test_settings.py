@@ -71,7 +71,7 @@ def test_kl_moves_estimator_coefficient_and_reference_together():
 
 
 def test_print_config_shows_what_runs_here(monkeypatch):
-    monkeypatch.setattr("rlvr_cli.rollout.plan.default_device", lambda: "cpu")
+    monkeypatch.setattr("rlvr_cli.setup.plan.default_device", lambda: "cpu")
     config = printed("gsm8k", "--set", "data.prompt=boxed")
     assert (config["data"]["prompt"], config["data"]["answer_format"]) == ("boxed", "boxed")
     config = printed("gsm8k")

@@ -9,7 +9,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import canonical, find_spec, known_sets
-from rlvr_cli.rollout.plan import choose_format
+from rlvr_cli.setup.plan import choose_format
 from verifiers import Verdict, Verifier
 
 SOLUTION = r"First \boxed{1}? No: $\boxed{\frac{3}{4}}$."

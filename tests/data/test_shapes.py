@@ -11,7 +11,7 @@ import pytest
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.data.fields import BadRowError, FieldReader, gold_and_place
 from rlvr_cli.data.problems import load_problems
-from rlvr_cli.evaluation.responses import read_responses
+from rlvr_cli.evaluation.imported import read_responses
 
 USER = {"role": "user", "content": "What is 1 + 1?"}
 REPLY = {"role": "assistant", "content": "It is 2."}

@@ -3,7 +3,7 @@
 import pytest
 
 from rlvr_cli.data.fields import BadRowError
-from rlvr_cli.evaluation.responses import finish_reasons, lengths
+from rlvr_cli.evaluation.imported import finish_reasons, lengths
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ from rlvr_cli.core.files import integrity_error
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import find_spec
+from rlvr_cli.evaluation.imported import read_responses
 from rlvr_cli.evaluation.report import figures, judged_problems
-from rlvr_cli.evaluation.responses import read_responses
 from rlvr_cli.evaluation.result_dir import PartialResult, read_results
 from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import check

@@ -284,7 +284,7 @@ def test_thousands_of_models_take_a_time_that_grows_with_them(tmp_path):
 
     def judged() -> None:
         from rlvr_cli.core.types import by_key
-        from rlvr_cli.evaluation.responses import read_responses
+        from rlvr_cli.evaluation.imported import read_responses
 
         assert len(by_key(read_responses("r.jsonl", None, False), lambda row: row.label)) == 4000
 

@@ -8,7 +8,7 @@ from conftest import random_model
 
 from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.model.pretrained import described_model
-from rlvr_cli.rollout.plan import Choice, choose
+from rlvr_cli.setup.plan import Choice, choose
 from rlvr_cli.training.update import check_agreement
 
 OTHER_TORCH = "vLLM 0.26.0 is built for torch 2.11.0, and torch 2.13.0 is here"

@@ -12,8 +12,8 @@ from rlvr_cli.config import layer, resolve
 from rlvr_cli.core.types import Completion, Problem, SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import render_prompts
-from rlvr_cli.rollout.plan import plan_for
-from rlvr_cli.rollout.session import Session, open_session
+from rlvr_cli.setup.plan import plan_for
+from rlvr_cli.setup.session import Session, open_session
 
 pytestmark = pytest.mark.slow  # the random models of `engines/` say the same of each family
 QUESTIONS = ["Calculate 7 + 5.", "What is the capital of France?", "Say 12 in one long sentence."]

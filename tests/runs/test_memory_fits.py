@@ -6,10 +6,10 @@ from conftest import random_model
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
-from rlvr_cli.rollout import session
-from rlvr_cli.rollout.memory import Machine, Memory, Need
-from rlvr_cli.rollout.session import check_before_loading
 from rlvr_cli.runs.preflight import of_memory
+from rlvr_cli.setup import session
+from rlvr_cli.setup.memory import Machine, Memory, Need
+from rlvr_cli.setup.session import check_before_loading
 
 MODEL = random_model()
 

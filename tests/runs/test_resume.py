@@ -23,10 +23,10 @@ from rlvr_cli.__main__ import main
 from rlvr_cli.cli.main import app
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.ranks.group import whole
-from rlvr_cli.rollout import plan
-from rlvr_cli.rollout.plan import choose
 from rlvr_cli.runs.checkpoint import State, restore, state_of
 from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.setup import plan
+from rlvr_cli.setup.plan import choose
 from rlvr_cli.training.trainer import Trainer
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"

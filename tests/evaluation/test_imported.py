@@ -10,8 +10,8 @@ from conftest import jsonl
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem, by_key
-from rlvr_cli.evaluation import responses
-from rlvr_cli.evaluation.responses import (
+from rlvr_cli.evaluation import imported as responses
+from rlvr_cli.evaluation.imported import (
     ImportedResponse,
     check_problems,
     format_of_rows,

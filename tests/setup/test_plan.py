@@ -6,8 +6,8 @@ from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.config.sections import LONGEST_RESPONSE
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.problems import ProblemSet
-from rlvr_cli.rollout import plan
-from rlvr_cli.rollout.plan import choose, plan_for
+from rlvr_cli.setup import plan
+from rlvr_cli.setup.plan import choose, plan_for
 
 PROBLEMS = ProblemSet("set", (), "boxed")
 

@@ -14,11 +14,11 @@ from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet
-from rlvr_cli.rollout import session as module
 from rlvr_cli.rollout.engines import vllm_engine
-from rlvr_cli.rollout.memory import Machine
-from rlvr_cli.rollout.plan import Choice, plan_for
-from rlvr_cli.rollout.session import open_session, prompts_for, unreadable_golds
+from rlvr_cli.setup import session as module
+from rlvr_cli.setup.memory import Machine
+from rlvr_cli.setup.plan import Choice, plan_for
+from rlvr_cli.setup.session import open_session, prompts_for, unreadable_golds
 from verifiers import Attempt, Verdict, Verifier
 
 PROBLEMS = ProblemSet("set", (), "plain")

@@ -14,8 +14,8 @@ from small_trainer import has_even, make_trainer
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.text import GIB
-from rlvr_cli.rollout import memory, plan
-from rlvr_cli.rollout.memory import (
+from rlvr_cli.setup import memory, plan
+from rlvr_cli.setup.memory import (
     Machine,
     Memory,
     Need,

@@ -19,7 +19,7 @@ from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
 from rlvr_cli.ranks.group import gather, local_world, world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
-from rlvr_cli.rollout.plan import is_shared_out
+from rlvr_cli.setup.plan import is_shared_out
 
 _FLOAT, _HALF = 4, 2
 """Bytes of a number."""

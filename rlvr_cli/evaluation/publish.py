@@ -20,7 +20,7 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, by_key
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.sources import canonical
-from rlvr_cli.evaluation import responses as made
+from rlvr_cli.evaluation import imported as made
 from rlvr_cli.evaluation.fingerprint import data_hash, judge_versions, judging
 from rlvr_cli.evaluation.report import (
     BOTH,

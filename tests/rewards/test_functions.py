@@ -6,8 +6,8 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from rlvr_cli.rollout import functions
-from rlvr_cli.rollout.functions import answering
+from rlvr_cli.rewards import functions
+from rlvr_cli.rewards.functions import answering
 
 CODE = """
 def words(problem, response): return response.count(problem["word"])

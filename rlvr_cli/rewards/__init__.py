@@ -1,0 +1,1 @@
+"""What a response earns: rewards, the user's own functions, and who calls them."""

@@ -1,0 +1,1 @@
+"""What this command does on this machine: the plan, the memory it needs, the session it opens."""
