@@ -37,7 +37,7 @@ from rlvr_cli.model.policy import (
 from rlvr_cli.ranks.group import share
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.rollout.sampler import response_seed
-from rlvr_cli.setup.plan import is_shared_out
+from rlvr_cli.setup.plan import is_sharded
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.forward import add_logprobs
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counted, token_rows
@@ -82,9 +82,9 @@ class Trainer:
                 compile_passes(module)
             if optim.checkpointing == "on":
                 recompute(module)
-            if is_shared_out(optim):
+            if is_sharded(optim):
                 share_out(module, optim)
-        if is_shared_out(optim) or optim.compile == "on":
+        if is_sharded(optim) or optim.compile == "on":
             check_as_trained(self.policy, rollout.mismatch_limit)
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit
         self.updater = Updater(self.policy, critic, algo, optim, *limits)
