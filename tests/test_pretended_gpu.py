@@ -22,7 +22,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from rlvr_cli.model.adapter import add_adapter, merged_parameters
 from rlvr_cli.model.loading import load_model
-from rlvr_cli.model.policy import Policy, share_out
+from rlvr_cli.model.policy import Policy, shard_module
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
@@ -242,7 +242,7 @@ def test_weights_are_pushed_to_vllm_without_a_wait(rank, models, tmp_path, monke
         engine = VllmEngine(model, 275, (257,), 1024, 0.5, "bfloat16")
         if rank:
             add_adapter(model, rank, 4, "all-linear", seed=0)
-        share_out(Policy(model, 275, 1.0), optim)
+        shard_module(Policy(model, 275, 1.0), optim)
         Mode.current.report.phase = "push"
         engine.sleep()
         engine.sync_weights(merged_parameters(model))

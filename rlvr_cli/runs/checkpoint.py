@@ -24,8 +24,8 @@ from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
-from rlvr_cli.ranks.group import by_the_first, gather, is_first, spread, whole, world
-from rlvr_cli.ranks.launch import rank
+from rlvr_cli.ranks.group import by_the_first, full_tensor, gather, is_first, shard_as, world
+from rlvr_cli.ranks.process import rank
 from rlvr_cli.runs.run_dir import Count, Finite, Stored
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
@@ -206,7 +206,7 @@ def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> di
         held.clear()
 
     for name, slices in tensors:
-        tensor = whole(slices.detach())
+        tensor = full_tensor(slices.detach())
         if parts[-1] and size + tensor.nbytes > _LARGEST_FILE:
             if len(parts) % processes == 0:  # each has one to write: all at once
                 write()
@@ -268,7 +268,7 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
     except UserError as error:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     own = model.state_dict()
-    model.load_state_dict({k: spread(t, own.get(k)) for k, t in loaded.state_dict().items()})
+    model.load_state_dict({k: shard_as(t, own.get(k)) for k, t in loaded.state_dict().items()})
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:

@@ -16,8 +16,9 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.packing import attention_sizes
-from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
-from rlvr_cli.ranks.group import gather, local_world, world
+from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
+from rlvr_cli.ranks.group import gather, world
+from rlvr_cli.ranks.process import local_world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.setup.plan import is_sharded
 
@@ -280,7 +281,7 @@ def _stages_of_update(model: Any, config: Config, machine: Machine) -> list[dict
     whole = copies * (_FLOAT if shared_out else of_trained) * trained
     gradients = 0 if optim.offload == "all" else whole
     together = number if shared_out else 0
-    kept = copies * count if keeps_whole(optim) else 0
+    kept = copies * count if keeps_full_weights(optim) else 0
     of_sums = _FLOAT if shared_out and trains_all else 0
     of_head = head.numel() if trains_all else 0
     at_head = {

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.config.sections import OptimConfig
-from rlvr_cli.ranks.group import own_slice
+from rlvr_cli.ranks.group import local_shard
 
 Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
 """Parameters and the peak of their learning rate, by group."""
@@ -62,8 +62,8 @@ class BFloat16AdamW(torch.optim.AdamW):
                 state["exp_avg_sq"] = torch.zeros_like(parameter)
             state["step"] += 1
             count, (beta1, beta2), lr = float(state["step"]), group["betas"], float(group["lr"])
-            targets = [own_slice(t) for t in (parameter, state["exp_avg"], state["exp_avg_sq"])]
-            gradient = own_slice(parameter.grad).float()
+            targets = [local_shard(t) for t in (parameter, state["exp_avg"], state["exp_avg_sq"])]
+            gradient = local_shard(parameter.grad).float()
             weight, mean, square = (target.float() for target in targets)
             mean = mean.lerp_(gradient, 1 - beta1)
             square = square.lerp_(gradient.square(), 1 - beta2)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.model.adapter import layers
-from rlvr_cli.ranks.group import spread
+from rlvr_cli.ranks.group import shard_as
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch.
         for key, parameter in _changing(module):
             if found[key].shape != parameter.shape:
                 raise ValueError(f"{name}.{key} has another shape")
-            parameter.copy_(spread(found[key], parameter))
+            parameter.copy_(shard_as(found[key], parameter))
 
 
 def _changing(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
@@ -86,6 +86,6 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
         if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
             raise ValueError(f"optimizer.{number}: moments of another shape")
         for name, moment in moments.items():
-            moment.copy_(spread(tensors[name], moment))
+            moment.copy_(shard_as(tensors[name], moment))
     for group, settings in zip(groups, kept, strict=True):
         group.update(settings | {"params": group["params"]})

@@ -31,7 +31,7 @@ from rlvr_cli.model.policy import (
     check_as_trained,
     compile_passes,
     recompute,
-    share_out,
+    shard_module,
     weights_digest,
 )
 from rlvr_cli.ranks.group import share
@@ -83,7 +83,7 @@ class Trainer:
             if optim.checkpointing == "on":
                 recompute(module)
             if is_sharded(optim):
-                share_out(module, optim)
+                shard_module(module, optim)
         if is_sharded(optim) or optim.compile == "on":
             check_as_trained(self.policy, rollout.mismatch_limit)
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit

@@ -17,7 +17,7 @@ from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.model.packing import send
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
-from rlvr_cli.ranks.group import sum_values, sync_gradients, whole, world
+from rlvr_cli.ranks.group import full_tensor, sum_values, sync_gradients, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.optimizer import new_optimizer, set_rates
 from rlvr_cli.training.record import Watch, counted
@@ -211,7 +211,7 @@ class Updater:
             norms["critic_grad_norm"] = clip(self.critic.parameters(), self.optim.grad_clip)
         # Here alone the GPU is waited for.
         exact = {"device": self.policy.device, "dtype": torch.float64}
-        totals = [*map(torch.as_tensor, own.values()), *map(whole, norms.values())]
+        totals = [*map(torch.as_tensor, own.values()), *map(full_tensor, norms.values())]
         numbers = torch.stack([total.to(**exact) for total in totals]).tolist()
         figures = sum_values(dict(zip(own, numbers[: len(own)], strict=True)))
         figures |= dict(zip(norms, numbers[len(own) :], strict=True))

@@ -101,7 +101,7 @@ def test_packing_these_would_be_wrong(family):
 
 def test_a_window_longer_than_the_context_does_not_stand_in_the_way():
     assert not forward_of(random_model("mistral-sliding"), context=7).packed
-    assert "sees 6 tokens only" in forward_of(random_model("mistral-sliding"), context=7).why
+    assert "sees 6 tokens only" in forward_of(random_model("mistral-sliding"), context=7).rejections
     model = random_model("mistral-sliding")
     for module in [model, *model.modules()]:
         if hasattr(module, "sliding_window"):

@@ -18,13 +18,13 @@ from rlvr_cli.model.policy import (
     Critic,
     Policy,
     check_as_trained,
-    keeps_whole,
+    keeps_full_weights,
     recompute,
-    share_out,
+    shard_module,
     weights_digest,
 )
 from rlvr_cli.model.settings import OptimConfig
-from rlvr_cli.ranks.group import is_shared, own_slice
+from rlvr_cli.ranks.group import is_sharded, local_shard
 from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
@@ -104,13 +104,13 @@ def test_rows_of_logits_at_once_by_hand():
 @pytest.mark.parametrize(("rows", "chunks"), [(8, []), (7, [7, 1])])
 def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch, rows, chunks):
     """Of 4 + 1 + 3 responses' tokens; a chunk's logits are computed once forth and once back."""
-    policy, made, compute = Policy(random_model(), VOCAB, 1.0), [], head.logits_of
+    policy, made, compute = Policy(random_model(), VOCAB, 1.0), [], head.compute_logits
 
     def spy(states, *args):
         made.append(len(states))
         return compute(states, *args)
 
-    monkeypatch.setattr(head, "logits_of", spy)
+    monkeypatch.setattr(head, "compute_logits", spy)
     monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", rows * VOCAB)
     _, actual = stats(policy)
     assert made == chunks
@@ -207,14 +207,14 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
     policy.zero_grad()
     values = critic(batch.inputs, None).detach()
     for module in (policy, critic):
-        share_out(module, OptimConfig(precision="bfloat16", offload=offload))
+        shard_module(module, OptimConfig(precision="bfloat16", offload=offload))
     _, near = stats(policy)
     assert near.states.dtype == torch.bfloat16
     near.logprobs.sum().backward()
     assert 0 < (near.logprobs - exact.logprobs).abs().max() < 0.5
     for parameter, gradient in zip(policy.parameters(), gradients, strict=True):
         assert parameter.dtype == parameter.grad.dtype == torch.float64
-        ours = own_slice(parameter.grad).flatten()
+        ours = local_shard(parameter.grad).flatten()
         assert torch.nn.functional.cosine_similarity(ours, gradient.flatten(), 0) > 0.98
     actual = critic(batch.inputs, None)
     assert actual.dtype == torch.float64
@@ -227,16 +227,16 @@ def test_weights_stay_whole_until_they_were_passed_backward(spares):
     """And after no pass that has no backward: there the next update would be missed."""
     settings = {"precision": "bfloat16", "weights": "float32", "checkpointing": "off"}
     optim, policy = OptimConfig(**settings | spares), Policy(double_model(), VOCAB, 1.0)
-    share_out(policy, optim)
+    shard_module(policy, optim)
 
     def whole():
-        return not any(is_shared(parameter) for parameter in policy.parameters())
+        return not any(is_sharded(parameter) for parameter in policy.parameters())
 
     with torch.no_grad():
         stats(policy)
     assert not whole()
     _, actual = stats(policy)
-    assert whole() == keeps_whole(optim) == (not spares)
+    assert whole() == keeps_full_weights(optim) == (not spares)
     actual.logprobs.sum().backward()
     assert not whole()
     with torch.no_grad():
@@ -253,7 +253,7 @@ def test_what_trains_is_held_against_the_models_own_numbers(monkeypatch):
     samples = [(row.prompt_ids, row.response_ids) for row in ROWS]
     policy = Policy(model, VOCAB, 0.5, choose_forward(model, VOCAB, samples, 128))
     check_as_trained(policy, 1e-5)
-    share_out(policy, OptimConfig(precision="bfloat16"))
+    shard_module(policy, OptimConfig(precision="bfloat16"))
     check_as_trained(policy, 0.1)
     assert policy.temperature == 0.5
     with pytest.raises(UserError, match=r"LlamaForCausalLM cannot be trained as set: .* nats off"):

@@ -16,7 +16,7 @@ from small_trainer import has_even, make_trainer, steps, weights
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.ranks.group import is_first, is_shared, shard, whole
+from rlvr_cli.ranks.group import full_tensor, is_first, is_sharded, shard
 from rlvr_cli.training.trainer import Trainer
 
 SMALL = ("steps=3", "optim.micro_tokens=40")
@@ -63,10 +63,10 @@ def keep(trainer: Trainer, place: Path) -> None:
     optimizer = trainer.updater.optimizer
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     rows = steps(trainer, place)
-    state = {name: whole(t.detach()) for name, t in trainer.state_dict().tensors.items()}
+    state = {name: full_tensor(t.detach()) for name, t in trainer.state_dict().tensors.items()}
     numbers = {str(index): tensor for index, tensor in enumerate(weights(trainer))}
     if is_first():
-        (place / "shared").write_text(json.dumps(list(map(is_shared, held))))
+        (place / "shared").write_text(json.dumps(list(map(is_sharded, held))))
         (place / "metrics").write_text(json.dumps([repeatable(row) for row in rows]))
         save_file({key: tensor.contiguous() for key, tensor in numbers.items()}, place / "weights")
         save_file({key: tensor.contiguous() for key, tensor in state.items()}, place / "state")
@@ -183,6 +183,6 @@ def test_what_torch_cannot_share_out_is_refused_with_its_reason():
         with pytest.raises(UserError, match=r"cannot share out Scaled \(.*scalar.*leave --proc"):
             shard(Scaled(), ())
         shard(model := random_model().to("meta"), decoder_layers(model))
-        assert all(map(is_shared, model.parameters()))
+        assert all(map(is_sharded, model.parameters()))
     finally:
         torch.distributed.destroy_process_group()

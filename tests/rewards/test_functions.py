@@ -65,9 +65,9 @@ def test_a_file_a_module_and_an_entry_point_are_one_function(asked, monkeypatch)
         ("my.py:short", "it returned 1 rewards for 2 responses"),
         ("my.py:single", "TypeError: 'float' object is not iterable"),
         ("my.py:one", "my.py:one: a reward takes (problem, response) or (problems, responses)"),
-        ("my.py:number", "my.py:number: number is no function"),
+        ("my.py:number", "my.py:number: number is not a function"),
         ("my.py:gone", "my.py:gone: it has no function gone"),
-        ("my.py", "my.py: name one of its functions behind a colon; it has words, batch, fails,"),
+        ("my.py", "my.py: name one of its functions after a colon; it has words, batch, fails,"),
         ("gone.py", "gone.py: no such file"),
         ("gone.module:f", "gone.module:f: ModuleNotFoundError: No module named 'gone'"),
         ("installed", "installed: no such reward; installed are none"),
@@ -84,7 +84,7 @@ def test_what_goes_wrong_is_said_in_a_line(asked, spec, message):
     [
         ("def f(:", "SyntaxError: invalid syntax (own.py, line 1)"),
         ("import sys\nsys.exit(1)", "line 2: SystemExit: 1"),
-        ("x = 1", "name one of its functions behind a colon; it has none"),
+        ("x = 1", "name one of its functions after a colon; it has none"),
     ],
 )
 def test_a_file_that_cannot_be_loaded_is_said_in_a_line(asked, tmp_path, code, message):

@@ -15,7 +15,7 @@ from rlvr_cli.model.forward import PACKED, choose_forward
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.base import Engine
-from rlvr_cli.rollout.engines.decoding import moved_up
+from rlvr_cli.rollout.engines.decoding import compacted
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.sampling import sample, uniform
 from rlvr_cli.training.batch import micro_batches
@@ -264,7 +264,7 @@ def scripted(monkeypatch, ends: dict[int, int], prompts, samples: int, max_token
         step = len(passes)
         if len(logits) < len(rows):
             done = torch.tensor([ends.get(row, 99) < step for row in rows])
-            rows[:] = [rows[place] for place in moved_up(done, len(logits))]
+            rows[:] = [rows[place] for place in compacted(done, len(logits))]
         passes.append(len(logits))
         tokens = [STOP if ends.get(row) == step else 2 + row for row in rows]
         return torch.tensor(tokens), torch.zeros(len(tokens))

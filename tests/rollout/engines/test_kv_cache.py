@@ -6,7 +6,7 @@ import torch
 from conftest import random_model
 from transformers import DynamicCache
 
-from rlvr_cli.rollout.engines.decoding import GroupCache, moved_up
+from rlvr_cli.rollout.engines.decoding import GroupCache, compacted
 
 
 def states(rows: int, length: int) -> torch.Tensor:
@@ -62,7 +62,7 @@ def test_rows_from_behind_take_the_places_of_those_that_are_done():
     cache, put = GroupCache(), states(5, 3)
     cache.update(put, 2 * put, 0)
     cache.start(torch.arange(5), torch.tensor([3, 1, 2, 3, 2]))
-    left = moved_up(torch.tensor([False, True, False, False, True]), 3)
+    left = compacted(torch.tensor([False, True, False, False, True]), 3)
     assert left.tolist() == [0, 3, 2]
     before = cache.layers[0].keys.data_ptr()
     cache.keep(left)

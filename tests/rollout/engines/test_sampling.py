@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.rollout.engines.sampling import Drawn, _nucleus, sample, uniform
+from rlvr_cli.rollout.engines.sampling import (
+    TokenCollector,
+    TokenTransfer,
+    _nucleus,
+    sample,
+    uniform,
+)
 
 LOGITS = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
@@ -151,18 +157,20 @@ def test_what_has_no_probability_is_never_drawn(number, temperature):
 STOP = 1
 
 
-def add(drawn: Drawn, tokens: dict[int, int], logprob: float = -0.5):
-    return list(drawn.add(list(tokens), list(tokens.values()), [logprob] * len(tokens)))
+def add(collector: TokenCollector, tokens: dict[int, int], logprob: float = -0.5):
+    token_B = torch.tensor(list(tokens.values()))
+    transfer = TokenTransfer(token_B, torch.full((len(tokens),), logprob))
+    return list(collector.add(list(tokens), transfer))
 
 
-def make(max_tokens: int = 3, listener=None) -> Drawn:
-    return Drawn(2, SamplingParams(samples=2, max_tokens=max_tokens), {STOP}, listener)
+def make(max_tokens: int = 3, listener=None) -> TokenCollector:
+    return TokenCollector(2, SamplingParams(samples=2, max_tokens=max_tokens), {STOP}, listener)
 
 
 def test_a_group_comes_with_the_end_of_its_last_response():
-    drawn = make()
-    assert add(drawn, {0: 5, 1: STOP, 2: 6, 3: 7}) == []
-    assert add(drawn, {0: 8, 2: STOP, 3: STOP}, -0.25) == [
+    collector = make()
+    assert add(collector, {0: 5, 1: STOP, 2: 6, 3: 7}) == []
+    assert add(collector, {0: 8, 2: STOP, 3: STOP}, -0.25) == [
         (
             1,
             [
@@ -171,7 +179,7 @@ def test_a_group_comes_with_the_end_of_its_last_response():
             ],
         )
     ]
-    assert add(drawn, {0: 9}) == [
+    assert add(collector, {0: 9}) == [
         (
             0,
             [
@@ -183,16 +191,16 @@ def test_a_group_comes_with_the_end_of_its_last_response():
 
 
 def test_an_end_at_the_last_token_is_no_cut():
-    drawn = make(max_tokens=1)
-    ((_, group), (_, other)) = add(drawn, {0: STOP, 1: 5, 2: 5, 3: 5})
+    collector = make(max_tokens=1)
+    ((_, group), (_, other)) = add(collector, {0: STOP, 1: 5, 2: 5, 3: 5})
     assert [first.finish_reason for first in group] == ["stop", "length"]
     assert [first.finish_reason for first in other] == ["length", "length"]
 
 
 def test_the_listener_hears_each_token():
     heard = []
-    drawn = make(listener=heard.append)
-    add(drawn, {3: 7, 0: 5})
+    collector = make(listener=heard.append)
+    add(collector, {3: 7, 0: 5})
     assert heard == [7, 5]
 
 

@@ -211,7 +211,7 @@ def test_buffers_that_a_checkpoint_holds_are_pushed_with_every_push():
 
 def test_weights_without_a_counterpart_are_one_line(monkeypatch):
     monkeypatch.setattr(LLM, "asks_for", ["model.norm.weight", "b", "a", "d", "c"])
-    with pytest.raises(UserError, match=r"4 of vLLM's parameters .* Qwen2.*'s \(a, b, c, …\)"):
+    with pytest.raises(UserError, match=r"4 of vLLM's parameters .* from Qwen2.* \(a, b, c, …\)"):
         make(random_model())
     monkeypatch.setattr(LLM, "asks_for", [])
     model = random_model()
