@@ -163,9 +163,9 @@ def _announce(
     if session.teacher is not None:
         kind = type(session.teacher.model).__name__
         display.say("teacher", f"{config.teacher}: {kind}: {session.teacher_forward}")
-    if rewarder.asked.functions != ("math",):
+    if rewarder.config.functions != ("math",):
         hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
-        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.asked.terms]
+        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))
     warn_of_bad_golds([*to_judge(prompts, algo), *held_out], session.sampler.verifier, display)
     texts = {prompt.problem.problem for prompt in prompts}

@@ -303,7 +303,7 @@ class RunLifecycle:
 
     def _resume_hint(self) -> str:
         words = ["rlvr", "train", "--resume", str(self.run.directory)]
-        if self.trainer.session.rewarder.own:  # code is only taken from the command line
+        if self.trainer.session.rewarder.user_rewards:  # code is only taken from the command line
             words += [f"--reward={name}" for name in self.trainer.config.reward.functions]
         return f"saved up to step {self._saved_step}; go on with {shlex.join(words)}"
 

@@ -46,10 +46,10 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     chosen = rng.sample(range(len(prompts)), few)
     seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
     tried = [prompts[number] for number in chosen]
-    for begun in session.rewarder.begin(tried[0].problem, [tried[0].problem.answer or ""]):
+    for begun in session.rewarder.start(tried[0].problem, [tried[0].problem.answer or ""]):
         begun.result()  # a function that fails is said before anything is sampled
-    drawn = session.sampler.rollout(tried, session.plan.training, seeds)
-    groups = session.sampler.verify(tried, drawn, session.rewarder)
+    drawn = session.sampler.stream(tried, session.plan.training, seeds)
+    groups = session.sampler.judge(tried, drawn, session.rewarder)
     kept = [group for group in groups if trains(group, config.algorithm)]
     max_tokens = config.rollout.max_tokens
     signal = with_signal(kept, config.algorithm, max_tokens, config.reward.weightless)
