@@ -77,12 +77,12 @@ def hidden_states(body: Any, inputs: ModelInputs) -> torch.Tensor:
     return output.last_hidden_state.flatten(0, 1)
 
 
-def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor:
+def head_logits(model: Any, hidden_N: torch.Tensor, is_plain: bool) -> torch.Tensor:
     """Compute logits [N, V] of hidden states [N, H].
 
-    Unless `plain`, the model computes them, with the scaling that its code has.
+    Unless `is_plain`, the model computes them, with the scaling that its code has.
     """
-    if plain:
+    if is_plain:
         return F.linear(hidden_N, *head_weights(model, hidden_N.dtype))
     output = _BodyOutput((hidden_N[None],))
     ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
@@ -164,9 +164,9 @@ def _has_plain_head(model: Any, prompt: Sequence[int]) -> bool:
     """Return whether the model's logits are its output layer's, up to rounding."""
     ids = torch.tensor([prompt], device=model.device)
     hidden_N = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
-    expected = head_logits(model, hidden_N, plain=False)
-    plain = head_logits(model, hidden_N, plain=True)
-    return torch.allclose(plain, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+    expected = head_logits(model, hidden_N, is_plain=False)
+    logits = head_logits(model, hidden_N, is_plain=True)
+    return torch.allclose(logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 
 
 def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torch.Tensor:

@@ -185,15 +185,15 @@ def check_as_trained(policy: Policy, limit: float) -> None:
     The policy has its final type and kernels. Raises UserError if the mean difference is over
     `limit` nats.
     """
-    chosen = policy.chosen_forward
-    if chosen.logprobs is None:
+    forward = policy.chosen_forward
+    if forward.logprobs is None:
         return
-    prompts, responses = zip(*chosen.samples, strict=True)
-    lay_out = pack if chosen.packed else pad
+    prompts, responses = zip(*forward.samples, strict=True)
+    lay_out = pack if forward.packed else pad
     inputs = lay_out(prompts, responses, policy.device, policy.sum_dtype)
     with patch.object(policy, "temperature", 1.0):
         logprobs = inputs.at_tokens(policy(inputs, entropy=False).logprobs)
-    gap = float((logprobs.cpu() - chosen.logprobs.cpu()).abs().mean())
+    gap = float((logprobs.cpu() - forward.logprobs.cpu()).abs().mean())
     if not gap <= limit:  # nan is not
         raise UserError(
             f"{type(policy.model).__name__} cannot be trained as set: its log-probabilities are "

@@ -80,10 +80,9 @@ def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
 def first_names(names: Iterable[str]) -> str:
     """Join the first few of these names, sorted."""
     ordered = sorted(names)
-    shown = ordered[:_SHOWN]
     if len(ordered) > _SHOWN:
-        shown.append("…")
-    return ", ".join(shown)
+        ordered = [*ordered[:_SHOWN], "…"]
+    return ", ".join(ordered)
 
 
 def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:

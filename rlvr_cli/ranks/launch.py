@@ -1,8 +1,8 @@
 """Start one command as several processes by torchrun's agent, with one stdout and one exit code.
 
-A bare call of torchrun would lose three things. It ends with 1 whatever the exit codes of the
-processes are. One process reads the standard input, and the others find it empty. After a signal it
-kills the processes within 30 s, but a step may take longer to save.
+A bare call of torchrun would end with 1 whatever the exit codes of the processes are, and only one
+of them would read the standard input. Unless told otherwise, it also kills processes 30 s after a
+signal, when a long step is not saved yet.
 """
 
 import ctypes

@@ -47,7 +47,8 @@ def logits(model) -> torch.Tensor:
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "llama", "gpt2", "phi3"])
 def test_merged_weights_give_the_same_logits(family):
-    model, plain = adapted(family), random_model(family).double()
+    model = adapted(family)
+    plain = random_model(family).double()
     before = logits(plain)
     merged = dict(merged_parameters(model))
     assert merged.keys() == dict(plain.named_parameters()).keys()
@@ -139,7 +140,8 @@ def test_files_keep_it_and_merge_it(family, tmp_path):
 
 
 def test_an_adapter_is_merged_into_halves_as_training_pushes_it(tmp_path):
-    model, plain = adapted(dtype=torch.bfloat16), random_model("qwen2-tied").bfloat16()
+    model = adapted(dtype=torch.bfloat16)
+    plain = random_model("qwen2-tied").bfloat16()
     save(model, tmp_path)
     merge(plain, tmp_path)
     for name, tensor in merged_parameters(model):  # in float32, which the engine rounds once

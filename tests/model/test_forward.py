@@ -12,9 +12,18 @@ from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.batch import micro_batches
 
 PADDED = {
-    *("qwen3-next", "falcon-h1", "lfm2", "mamba"),  # recurrent layers and convolutions
-    *("mistral-sliding", "gemma2", "gemma3", "olmo3", "cohere2", "gpt-oss"),  # sliding windows
-    *("stablelm", "nemotron"),  # their attention does not hear of the layout
+    "qwen3-next",
+    "falcon-h1",
+    "lfm2",
+    "mamba",  # recurrent layers and convolutions
+    "mistral-sliding",
+    "gemma2",
+    "gemma3",
+    "olmo3",
+    "cohere2",
+    "gpt-oss",  # sliding windows
+    "stablelm",
+    "nemotron",  # their attention does not hear of the layout
 }
 OWN_HEAD = {"gemma2", "granite", "minicpm3", "cohere", "cohere2"}
 CONTEXT = 128

@@ -7,7 +7,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlvr_cli.model.head import ChunkedHead, Head, product
 
-N, H, V, KNOWN = 11, 6, 40, 37
+N = 11
+H = 6
+V = 40
+KNOWN = 37
 
 
 def inputs(dtype=torch.float64, tokens=N):
@@ -79,9 +82,11 @@ def test_nothing_larger_than_a_chunk_of_logits_is_ever_made():
 
     class Largest(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            made = function(*args, **(kwargs or {}))
-            largest[0] = max(largest[0], made.numel() if isinstance(made, torch.Tensor) else 0)
-            return made
+            allocations = function(*args, **(kwargs or {}))
+            largest[0] = max(
+                largest[0], allocations.numel() if isinstance(allocations, torch.Tensor) else 0
+            )
+            return allocations
 
     states = torch.randn(1024, H, requires_grad=True)
     weight, target = torch.randn(900, H, requires_grad=True), torch.zeros(1024, dtype=torch.long)

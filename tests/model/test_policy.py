@@ -104,7 +104,9 @@ def test_rows_of_logits_at_once_by_hand():
 @pytest.mark.parametrize(("rows", "chunks"), [(8, []), (7, [7, 1])])
 def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch, rows, chunks):
     """Of 4 + 1 + 3 responses' tokens; a chunk's logits are computed once forth and once back."""
-    policy, made, compute = Policy(random_model(), VOCAB, 1.0), [], head.compute_logits
+    policy = Policy(random_model(), VOCAB, 1.0)
+    made = []
+    compute = head.compute_logits
 
     def spy(states, *args):
         made.append(len(states))
@@ -226,7 +228,8 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
 def test_weights_stay_whole_until_they_were_passed_backward(spares):
     """And after no pass that has no backward: there the next update would be missed."""
     settings = {"precision": "bfloat16", "weights": "float32", "checkpointing": "off"}
-    optim, policy = OptimConfig(**settings | spares), Policy(double_model(), VOCAB, 1.0)
+    optim = OptimConfig(**settings | spares)
+    policy = Policy(double_model(), VOCAB, 1.0)
     shard_module(policy, optim)
 
     def whole():
@@ -269,7 +272,8 @@ def test_what_trains_is_held_against_the_models_own_numbers(monkeypatch):
 @pytest.mark.parametrize("has_own_body", [True, False])
 def test_a_critics_values_by_hand(has_own_body):
     model = random_model().bfloat16()
-    policy, critic = Policy(model, VOCAB, 1.0), Critic(model, has_own_body)
+    policy = Policy(model, VOCAB, 1.0)
+    critic = Critic(model, has_own_body)
     assert (critic.body is not None) == has_own_body
     assert (critic.head.weight.shape, critic.head.weight.dtype) == ((1, 32), torch.float32)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)

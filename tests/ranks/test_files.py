@@ -125,6 +125,7 @@ def test_checkpoints_are_those_of_one_process_to_the_byte_and_any_number_reads_t
 def test_names_and_bytes_are_those_of_transformers(family, tmp_path):
     model = random_model(family)
     model.save_pretrained(tmp_path)
-    theirs, ours = load_file(tmp_path / "model.safetensors"), dict(stored_weights(model))
+    theirs = load_file(tmp_path / "model.safetensors")
+    ours = dict(stored_weights(model))
     assert theirs.keys() == ours.keys()
     assert all(torch.equal(ours[name], item) for name, item in theirs.items())

@@ -24,13 +24,16 @@ PRESETS = {
     "dapo": ("algo=dapo", "rollout.prompts=2"),
     "grpo": ("algo=grpo", "optim.checkpointing=on"),
     "iterative": (
-        *("algo=grpo", "algorithm.kl.reference=iterative", "algorithm.kl.reference.every=2"),
+        "algo=grpo",
+        "algorithm.kl.reference=iterative",
+        "algorithm.kl.reference.every=2",
         "algorithm.kl.reference.resets_optimizer=true",
     ),
     # With the engine's log-probabilities as old ones the ratio is 1 but for rounding, and not
     # exactly, which AdamW carries into weights without a gradient.
     "ppo": (
-        *("algo=ppo", "algorithm.advantage.critic.warmup=1"),
+        "algo=ppo",
+        "algorithm.advantage.critic.warmup=1",
         "algorithm.old_logprobs=trainer",
     ),
     "shared critic": ("algo=ppo", "algorithm.advantage.critic=shared", "algorithm.epochs=2"),
@@ -78,7 +81,8 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PRESETS if name !
 @pytest.fixture(scope="module", params=["dapo", *SLOW])
 def runs(request, tmp_path_factory) -> tuple[str, Path, Path]:
     """A preset, and what one and two processes made of it."""
-    name, place = request.param, tmp_path_factory.mktemp("runs")
+    name = request.param
+    place = tmp_path_factory.mktemp("runs")
     trained(place / "alone", name)
     side_by_side(2, lambda: trained(place / "two", name), place / "two")
     return name, place / "alone", place / "two"

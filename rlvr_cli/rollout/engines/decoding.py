@@ -248,7 +248,7 @@ def quick_layers(model: Any) -> QuickLayers | None:
     names = [{name for name, _ in layer.named_parameters()} - _BIASES for layer in layers]
     if not names or any(layer_names != _WEIGHTS for layer_names in names):
         return None
-    quick = QuickLayers(model)
+    candidate = QuickLayers(model)
     cache = GroupCache()
     device = model.device
     ids = torch.tensor([[1, 2, 3, 2], [3, 0, 1, 1]], device=device)
@@ -257,7 +257,7 @@ def quick_layers(model: Any) -> QuickLayers | None:
     try:
         model.base_model(input_ids=ids[:, :-1], past_key_values=cache, use_cache=True)
         cache.start(rows, lengths)
-        logits = quick.logits(ids[:, -1], lengths, cache)
+        logits = candidate.logits(ids[:, -1], lengths, cache)
         expected = model(input_ids=ids, use_cache=False).logits[:, -1]
     except Exception:  # whatever a model does with what it does not know
         return None
@@ -265,7 +265,7 @@ def quick_layers(model: Any) -> QuickLayers | None:
     if device.type != "cpu":
         tolerance = max(tolerance, _ROUNDINGS * torch.finfo(expected.dtype).eps)
     is_right = (logits - expected).abs() <= tolerance * expected.abs().max()
-    return quick if bool(is_right.all()) else None
+    return candidate if bool(is_right.all()) else None
 
 
 def _linear(module: Any, hidden: torch.Tensor) -> torch.Tensor:
