@@ -67,36 +67,11 @@ class VllmEngine(Engine):
     ) -> None:
         self.stop_ids = list(stop_ids)
         self._asleep = False
+        self._joined = is_joined()
         self._on_gpu = default_device() == "cuda"  # where vLLM runs; the model may be on the CPU
-        head = model.get_output_embeddings()
-        self._vocab_size = min(vocab_size, head.weight.shape[0])
-        # All names of a parameter by its first one.
-        names: dict[int, list[str]] = {}
-        for name, parameter in model.named_parameters(remove_duplicate=False):
-            names.setdefault(id(parameter), []).append(name)
-        self._names = {aliases[0]: aliases for aliases in names.values()}
-        if self._on_gpu:  # there vLLM ties what is tied
-            self._names = {first: [first] for first in self._names}
-        embedding = model.get_input_embeddings()
-        # Parameters with a row for every vocabulary id.
-        vocabulary_weights = (embedding.weight, head.weight, head.bias)
-        self._has_row_per_id = {
-            names[id(weight)][0] for weight in vocabulary_weights if id(weight) in names
-        }
-        # Checkpoints hold buffers too: one may correct the choice of experts.
-        stored = model.state_dict(keep_vars=True)
-        self._buffers = {n: buffer for n, buffer in model.named_buffers() if n in stored}
-        config = copy.deepcopy(model.config)
-        text_config = config.get_text_config()
-        text_config.vocab_size = self._vocab_size
-        # The weights say whether the output layer is the embedding: a configuration may be wrong,
-        # and one of the two would overwrite the other. On a CPU vLLM packs the output layer, and a
-        # tied one would not follow the embedding when weights are pushed.
-        is_tied = self._on_gpu and head.weight is embedding.weight
-        config.tie_word_embeddings = text_config.tie_word_embeddings = is_tied
-        config.architectures = [type(model).__name__]
-        if hasattr(config, "auto_map"):
-            del config.auto_map
+        self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
+        self._name_weights(model)
+        config = self._vllm_config(model)
         if self._on_gpu:
             options: dict[str, Any] = {
                 "gpu_memory_utilization": gpu_share,
@@ -104,6 +79,7 @@ class VllmEngine(Engine):
                 "compilation_config": {"cudagraph_capture_sizes": _GRAPHS},
             }
         else:  # vLLM cannot rewind a CPU generator between chunks of a prefill
+            text_config = config.get_text_config()
             context = getattr(text_config, "max_position_embeddings", None) or 0
             options = {
                 "enforce_eager": True,
@@ -111,7 +87,6 @@ class VllmEngine(Engine):
                 "enable_chunked_prefill": False,
                 "max_num_batched_tokens": max(_BATCH_TOKENS, context),
             }
-        self._joined = is_joined()
         if world() > 1:  # the processes are ours
             options["distributed_executor_backend"] = "external_launcher"
         directory = config_directory(config)
@@ -137,6 +112,39 @@ class VllmEngine(Engine):
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
         self._first_push(model)
+
+    def _name_weights(self, model: PreTrainedModel) -> None:
+        """Note how the model's weights are given to vLLM."""
+        names: dict[int, list[str]] = {}
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+        # All names of a parameter by its first one, which is enough on a GPU: vLLM ties there.
+        self._names = {aliases[0]: aliases for aliases in names.values()}
+        if self._on_gpu:
+            self._names = {first: [first] for first in self._names}
+        # Parameters with a row for every vocabulary id.
+        head = model.get_output_embeddings()
+        weights = (model.get_input_embeddings().weight, head.weight, head.bias)
+        self._has_row_per_id = {names[id(weight)][0] for weight in weights if id(weight) in names}
+        # Checkpoints hold buffers too: one may correct the choice of experts.
+        stored = model.state_dict(keep_vars=True)
+        self._buffers = {n: buffer for n, buffer in model.named_buffers() if n in stored}
+
+    def _vllm_config(self, model: PreTrainedModel) -> Any:
+        """Return the configuration of vLLM's copy of the model."""
+        config = copy.deepcopy(model.config)
+        text_config = config.get_text_config()
+        text_config.vocab_size = self._vocab_size
+        # The weights say whether the output layer is the embedding: a configuration may be wrong,
+        # and one of the two would overwrite the other. On a CPU vLLM packs the output layer, and a
+        # tied one would not follow the embedding when weights are pushed.
+        head_weight = model.get_output_embeddings().weight
+        is_tied = self._on_gpu and head_weight is model.get_input_embeddings().weight
+        config.tie_word_embeddings = text_config.tie_word_embeddings = is_tied
+        config.architectures = [type(model).__name__]
+        if hasattr(config, "auto_map"):
+            del config.auto_map
+        return config
 
     def _first_push(self, model: PreTrainedModel) -> None:
         """Copy the weights for the first time.
