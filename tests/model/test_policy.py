@@ -166,12 +166,12 @@ def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone
     for again in (False, True):
         policy = Policy(random_model(family).double(), VOCAB, 0.7)
         weights = {p.data_ptr() for p in policy.parameters()}
-        kept = [0]
+        saved_numbers = [0]
         if again:
             recompute(policy)
 
-        def count(tensor, weights=weights, kept=kept):
-            kept[0] += 0 if tensor.data_ptr() in weights else tensor.numel()
+        def count(tensor, weights=weights, saved_numbers=saved_numbers):
+            saved_numbers[0] += 0 if tensor.data_ptr() in weights else tensor.numel()
             return tensor
 
         (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
@@ -180,7 +180,7 @@ def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone
         _, of = stats(policy)
         of.logprobs.sum().backward()
         gradients = [p.grad for p in policy.parameters() if p.grad is not None]
-        actual.append((kept[0], [of.logprobs, of.entropy, *gradients]))
+        actual.append((saved_numbers[0], [of.logprobs, of.entropy, *gradients]))
         with torch.no_grad():
             assert torch.equal(stats(policy)[1].logprobs, of.logprobs)
     (all_of_it, plain), (inputs, again) = actual
@@ -203,17 +203,17 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
     critic = Critic(policy.model, True)
     torch.nn.init.normal_(critic.head.weight)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
-    _, exact = stats(policy)
-    exact.logprobs.sum().backward()
+    _, reference = stats(policy)
+    reference.logprobs.sum().backward()
     gradients = [p.grad.clone() for p in policy.parameters()]
     policy.zero_grad()
     values = critic(batch.inputs, None).detach()
     for module in (policy, critic):
         shard_module(module, OptimConfig(precision="bfloat16", offload=offload))
-    _, near = stats(policy)
-    assert near.states.dtype == torch.bfloat16
-    near.logprobs.sum().backward()
-    assert 0 < (near.logprobs - exact.logprobs).abs().max() < 0.5
+    _, rounded = stats(policy)
+    assert rounded.states.dtype == torch.bfloat16
+    rounded.logprobs.sum().backward()
+    assert 0 < (rounded.logprobs - reference.logprobs).abs().max() < 0.5
     for parameter, gradient in zip(policy.parameters(), gradients, strict=True):
         assert parameter.dtype == parameter.grad.dtype == torch.float64
         ours = local_shard(parameter.grad).flatten()
@@ -245,8 +245,8 @@ def test_weights_stay_whole_until_they_were_passed_backward(spares):
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(1.0)
-    _, moved = stats(policy)
-    assert (moved.logprobs - actual.logprobs).abs().max() > 1e-3
+    _, shifted = stats(policy)
+    assert (shifted.logprobs - actual.logprobs).abs().max() > 1e-3
 
 
 @pytest.mark.usefixtures("_one_process")
@@ -278,12 +278,12 @@ def test_a_critics_values_by_hand(has_own_body):
     assert (critic.head.weight.shape, critic.head.weight.dtype) == ((1, 32), torch.float32)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
     states = policy(batch.inputs, with_head=False)
-    given = None if has_own_body else states
-    assert not critic(batch.inputs, given).any()
+    policy_states = None if has_own_body else states
+    assert not critic(batch.inputs, policy_states).any()
     torch.nn.init.normal_(critic.head.weight)
     critic.head.bias.data.fill_(2.0)
     expected = states.float() @ critic.head.weight[0] + 2.0
-    actual = critic(batch.inputs, given)
+    actual = critic(batch.inputs, policy_states)
     torch.testing.assert_close(actual[batch.mask.bool()], expected)
     assert not actual[~batch.mask.bool()].any()
     if has_own_body:
@@ -296,6 +296,6 @@ def test_a_critics_values_by_hand(has_own_body):
 
 def test_the_checksum_of_weights_is_that_of_their_checksums_in_order():
     weights = [torch.tensor([1.0, 2.0]), torch.tensor([[3, 4]], dtype=torch.int64)]
-    each = [hashlib.sha256(weight.numpy().tobytes()).digest() for weight in weights]
-    assert weights_digest(weights) == hashlib.sha256(each[0] + each[1]).hexdigest()
-    assert weights_digest(weights[::-1]) == hashlib.sha256(each[1] + each[0]).hexdigest()
+    digests = [hashlib.sha256(weight.numpy().tobytes()).digest() for weight in weights]
+    assert weights_digest(weights) == hashlib.sha256(digests[0] + digests[1]).hexdigest()
+    assert weights_digest(weights[::-1]) == hashlib.sha256(digests[1] + digests[0]).hexdigest()

@@ -163,8 +163,8 @@ def families(place: Path) -> None:
         model.set_attn_implementation("eager")
         forward = models.Forward(packed=False, attention="eager", plain_head=False)
         item = ("steps=1", "rollout.samples=3", "rollout.prompts=2", "optim.micro_tokens=1")
-        asked = (*item, "algo=rloo", "rollout.mismatch_limit=9")
-        keep(make_trainer(has_even, *asked, model=model, forward=forward), place / family)
+        settings = (*item, "algo=rloo", "rollout.mismatch_limit=9")
+        keep(make_trainer(has_even, *settings, model=model, forward=forward), place / family)
 
 
 @pytest.mark.slow

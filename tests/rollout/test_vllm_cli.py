@@ -133,8 +133,10 @@ def test_nothing_outlives_the_command(tmp_path, end):
         assert list((tmp_path / "run" / "checkpoints").iterdir())
 
 
-SMALL = ("--engine", "vllm", "--prompts", "3", "-n", "4", "--max-tokens", "30", "--limit", "16")
-SMALL += ("--quiet", "--set", "eval.limit=0", "--set", "rollout.kv_budget_mb=64")
+SMALL = tuple(
+    "--engine vllm --prompts 3 -n 4 --max-tokens 30 --limit 16 --quiet --set eval.limit=0 "
+    "--set rollout.kv_budget_mb=64".split()
+)
 
 
 def test_two_processes_with_a_vllm_each(rlvr, tmp_path):
