@@ -28,9 +28,24 @@ from rlvr_cli.ranks.group import (
 from rlvr_cli.runs import checkpoint
 from rlvr_cli.runs.checkpoint import read_tensors
 
-SMALL = tuple(
-    "--prompts 3 -n 4 --max-tokens 30 --limit 16 --quiet --set checkpoint.every=1 "
-    "--set eval.limit=3 --set checkpoint.keep=9 --set optim.micro_tokens=150".split()
+SMALL = (
+    "--prompts",
+    "3",
+    "-n",
+    "4",
+    "--max-tokens",
+    "30",
+    "--limit",
+    "16",
+    "--quiet",
+    "--set",
+    "checkpoint.every=1",
+    "--set",
+    "eval.limit=3",
+    "--set",
+    "checkpoint.keep=9",
+    "--set",
+    "optim.micro_tokens=150",
 )
 CREATED = re.compile(r'"created": "[^"]*"|"speed": \[[^]]*\]')
 

@@ -133,9 +133,22 @@ def test_nothing_outlives_the_command(tmp_path, end):
         assert list((tmp_path / "run" / "checkpoints").iterdir())
 
 
-SMALL = tuple(
-    "--engine vllm --prompts 3 -n 4 --max-tokens 30 --limit 16 --quiet --set eval.limit=0 "
-    "--set rollout.kv_budget_mb=64".split()
+SMALL = (
+    "--engine",
+    "vllm",
+    "--prompts",
+    "3",
+    "-n",
+    "4",
+    "--max-tokens",
+    "30",
+    "--limit",
+    "16",
+    "--quiet",
+    "--set",
+    "eval.limit=0",
+    "--set",
+    "rollout.kv_budget_mb=64",
 )
 
 
