@@ -6,11 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.algorithm.choices import without_ratio
+from rlvr_cli.config import Config, changed_cells
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import NO_SIGNAL, Prompt
+from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.runs.guards import MORE_SIGNAL
+from rlvr_cli.runs.preflight import to_judge
 from rlvr_cli.setup.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
@@ -50,6 +54,72 @@ def say_policy(name: str, session: Session, display: Display) -> None:
     """Say what is sampled from, where, and beside which versions of the libraries."""
     display.say("policy", f"{name}: {session.description}")
     display.say("versions", session.versions)
+
+
+def announce_run(
+    session: Session,
+    problems: ProblemSet,
+    prompts: Sequence[Prompt],
+    held_out: Sequence[Prompt],
+    display: Display,
+) -> None:
+    """Say what a run is going to do, and warn of problems that will not do what is asked."""
+    config = session.plan.config
+    algo = config.algorithm
+    _say_models_and_rewards(session, display)
+    warn_of_bad_golds([*to_judge(prompts, algo), *held_out], session.sampler.verifier, display)
+    texts = {prompt.problem.problem for prompt in prompts}
+    shared = sum(prompt.problem.problem in texts for prompt in held_out)
+    if shared:
+        text = f"{shared} of {len(held_out)} held-out problems are also trained on"
+        display.warn(f"{text}, so pass@1 on them says little; take another eval.source")
+    count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out"
+    if len(config.eval.sources) > 1:
+        count += f" ({', '.join(config.eval.sources)})"
+    if problems.taken:
+        count += f"; {problems.taken}"
+    display.say("problems", count)
+    changes = (f"{name} {old} -> {new}" for name, (old, new) in changed_cells(config).items())
+    display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(changes) or 'nothing'}")
+    note = without_ratio(algo)
+    if note:
+        display.say("", note)
+    display.say("optimizer", _optimizer_in_words(config))
+
+
+def _say_models_and_rewards(session: Session, display: Display) -> None:
+    """Say which models a run trains and learns from, and what it rewards if not only the answer."""
+    config = session.plan.config
+    say_policy(config.model, session, display)
+    display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
+    if session.teacher is not None:
+        architecture = type(session.teacher.model).__name__
+        display.say("teacher", f"{config.teacher}: {architecture}: {session.teacher_forward}")
+    rewarder = session.rewarder
+    if rewarder.asked.functions != ("math",):
+        hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
+        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.asked.terms]
+        display.say("reward", " + ".join(terms))
+
+
+def _optimizer_in_words(config: Config) -> str:
+    """Return how many steps a run has, of what, and how each updates."""
+    algo = config.algorithm
+    rollout = config.rollout
+    if algo.reads_responses:
+        batch = f"{rollout.prompts} rows with their responses"
+        responses = rollout.prompts
+    else:
+        batch = f"{rollout.prompts} problems x {rollout.samples} samples"
+        responses = rollout.prompts * rollout.samples
+    updates = algo.epochs * min(algo.mini_batches, responses)
+    optim = config.optim
+    warmup = f" after {plural(optim.warmup_steps, 'step')}" if optim.warmup_steps else ""
+    return (
+        f"{config.steps} steps of {batch}, at most {rollout.max_tokens} tokens, temperature "
+        f"{rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
+        f"{optim.lr:g}{warmup}"
+    )
 
 
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
