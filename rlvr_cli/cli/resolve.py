@@ -8,7 +8,7 @@ from typing import Any, get_args
 import rlvr_cli
 from rlvr_cli import config
 from rlvr_cli.algorithm.reward import parse_rewards
-from rlvr_cli.config import Given
+from rlvr_cli.config import Assignment
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
@@ -16,7 +16,7 @@ from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.settings import NONE, Command, Setting
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
-from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
+from rlvr_cli.data.prompts import TEMPLATES, is_inline_template
 from rlvr_cli.data.sources import canonical
 from rlvr_cli.model.loading import TINY, settings_file
 
@@ -131,26 +131,28 @@ def _check_reader(command: Command, key: str, origin: str) -> None:
     raise UserError(f"{origin}: only rlvr {' and '.join(readers)} {verb} {key}")
 
 
-def _inherited(parent: Path, has_rewards: bool) -> list[Given]:
+def _inherited(parent: Path, has_rewards: bool) -> list[Assignment]:
     """Return the settings of a parent run, and its newest whole checkpoint to begin with.
 
     The new run has a date and sources of rewards of its own. Raises UserError if the parent has no
     checkpoint, or if its rewards are code and the new run has none.
     """
-    from rlvr_cli.runs.checkpoint import whole_checkpoints
+    from rlvr_cli.runs.checkpoint import intact_checkpoints
 
     dropped = ("reward.sources", "data.date")
     layer = config.run_layer(parent, "--from")
     inherited = [assignment for assignment in layer if not assignment.key.startswith(dropped)]
-    checkpoint = next(whole_checkpoints(parent, LOG.warning), None)
+    checkpoint = next(intact_checkpoints(parent, LOG.warning), None)
     if checkpoint is None:
         raise UserError(f"--from {parent}: it has no checkpoint yet")
     if not has_rewards:
         _refuse_code_of(inherited)
-    return [*inherited, Given("parent", str(checkpoint.path), f"--from {parent}")]
+    return [*inherited, Assignment("parent", str(checkpoint.path), f"--from {parent}")]
 
 
-def _adapter_rate(model: object, saved: Iterable[Given], values: Mapping[str, Any]) -> list[Given]:
+def _adapter_rate(
+    model: object, saved: Iterable[Assignment], values: Mapping[str, Any]
+) -> list[Assignment]:
     """Return the learning rate of a model whose own is for the other kind of training.
 
     An adapter takes ten times the rate for all weights, and all weights a tenth of an adapter's.
@@ -162,24 +164,26 @@ def _adapter_rate(model: object, saved: Iterable[Given], values: Mapping[str, An
     if was_adapter == is_adapter or not isinstance(rate, int | float):
         return []
     rate = rate * LORA_RATE if is_adapter else rate / LORA_RATE
-    return [Given("optim.lr", min(1.0, rate), f"the learning rate of {model}")]
+    return [Assignment("optim.lr", min(1.0, rate), f"the learning rate of {model}")]
 
 
-def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Given]:
+def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Assignment]:
     """Return the assignments of flags and --set.
 
     --algo FILE gives the row that is its `base`, and the settings of the file. Raises UserError if
     --kl and --set give the penalty two coefficients.
     """
-    assignments: list[Given] = []
+    assignments: list[Assignment] = []
     for key, value in flags.items():
         if key != "algo" or not value.endswith((".yaml", ".yml")):
             assignments += config.flag_layer(key, value)
             continue
         origin = f"--algo {shortened(value)}"
         row = {name: entry for name, entry, _ in config.yaml_layer(Path(value), origin)}
-        assignments.append(Given("algo", row.pop("base", "grpo"), origin))
-        assignments += [Given(f"algorithm.{name}", entry, origin) for name, entry in row.items()]
+        assignments.append(Assignment("algo", row.pop("base", "grpo"), origin))
+        assignments += [
+            Assignment(f"algorithm.{name}", entry, origin) for name, entry in row.items()
+        ]
     from_sets = config.set_layer(sets or ())
     kl = flags.get("algorithm.kl")
     for key, value, origin in from_sets:
@@ -190,7 +194,7 @@ def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[G
     return config.in_order([*assignments, *from_sets])
 
 
-def _refuse_code_of(saved: Iterable[Given]) -> None:
+def _refuse_code_of(saved: Iterable[Assignment]) -> None:
     """Raise UserError if the rewards in a run's directory are code, which would be loaded."""
     for key, functions, origin in saved:
         if key != "reward.functions":
@@ -213,14 +217,14 @@ def say_model_settings(models: Iterable[str], display: Display) -> None:
             display.say("settings", f"{settings[0].origin}: {values}")
         if ignored:
             names = ", ".join(assignment.key for assignment in ignored)
-            readable = config.OF_A_MODEL
+            readable = config.MODEL_SETTINGS
             display.warn(
                 f"{ignored[0].origin}: not read: {names:.200}; of a model's own settings only "
                 f"{', '.join(readable)} are, and of data only {', '.join(readable['data'])}"
             )
 
 
-def _model_settings(model: str) -> tuple[list[Given], list[Given]]:
+def _model_settings(model: str) -> tuple[list[Assignment], list[Assignment]]:
     """Return the settings in the model's directory, and those that are ignored.
 
     Only the built-in policy's file may set anything. Raises UserError for a prompt in another file.
@@ -229,17 +233,17 @@ def _model_settings(model: str) -> tuple[list[Given], list[Given]]:
     saved = config.yaml_layer(file, str(file)) if file.is_file() else []
     if model == TINY:
         return saved, []
-    settings: list[Given] = []
-    ignored: list[Given] = []
+    settings: list[Assignment] = []
+    ignored: list[Assignment] = []
     for assignment in saved:
         key, value, _ = assignment
         setting = config.setting_at(key)
         # A section that is no mapping is left for `config.resolve` to refuse.
-        if key in config.OF_A_MODEL or (setting is not None and setting.use.kept):
+        if key in config.MODEL_SETTINGS or (setting is not None and setting.use.with_model):
             settings.append(assignment)
         else:
             ignored.append(assignment)
-        if key == "data.prompt" and isinstance(value, str) and not is_kept_template(value):
+        if key == "data.prompt" and isinstance(value, str) and not is_inline_template(value):
             raise UserError(
                 f"{file}: data.prompt {value:.80} is neither {', '.join(TEMPLATES)} nor a text "
                 "with {problem} in it, and no other file is read for a model; give it with --prompt"
@@ -267,7 +271,7 @@ def load_again(
     else:
         _refuse_code_of(saved)
     if "rollout.ends" not in values:  # an earlier version began it, which knew no others
-        saved.append(Given("rollout.ends", [], str(run)))
+        saved.append(Assignment("rollout.ends", [], str(run)))
     message = f"--resume goes on with {run} as it was"
     for name in [*(key for key, *_ in assignments), *other_options]:
         setting = config.setting_at(name)

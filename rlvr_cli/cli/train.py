@@ -18,7 +18,7 @@ from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first
-from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, load_weights, whole_checkpoints
+from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoints, load_weights
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import announce_run
 from rlvr_cli.runs.preflight import preflight
@@ -74,7 +74,7 @@ def start(
 def resume(config: Config, directory: Path, display: Display, trackers: Sequence[str] = ()) -> None:
     """Go on with a run from its newest whole checkpoint. Raises UserError if that fails."""
     check_trackers(trackers)
-    checkpoints = whole_checkpoints(directory, display.warn)
+    checkpoints = intact_checkpoints(directory, display.warn)
     with closing(Run(directory)) as run:
         newest = next(checkpoints, None)
         done = newest.step if newest else 0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.algorithm.choices import without_ratio
-from rlvr_cli.config import Config, changed_cells
+from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import NO_SIGNAL, Prompt
@@ -79,7 +79,7 @@ def announce_run(
     if problems.taken:
         count += f"; {problems.taken}"
     display.say("problems", count)
-    changes = (f"{name} {old} -> {new}" for name, (old, new) in changed_cells(config).items())
+    changes = (f"{name} {old} -> {new}" for name, (old, new) in overrides(config).items())
     display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(changes) or 'nothing'}")
     note = without_ratio(algo)
     if note:
@@ -96,9 +96,9 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
         architecture = type(session.teacher.model).__name__
         display.say("teacher", f"{config.teacher}: {architecture}: {session.teacher_forward}")
     rewarder = session.rewarder
-    if rewarder.asked.functions != ("math",):
+    if rewarder.config.functions != ("math",):
         hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
-        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.asked.terms]
+        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))
 
 

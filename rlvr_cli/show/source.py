@@ -136,7 +136,7 @@ class StoredGroup:
         if algo.advantage.needs_group and not algo.compares_batch and len(judged) > 1:
             formula = GROUP_ADVANTAGES[algo.advantage.kind]
             values = torch.tensor(rewards, dtype=torch.float64)
-            advantages = formula(values, values, **algo.advantage.cells).tolist()
+            advantages = formula(values, values, **algo.advantage.fields).tolist()
         scores = {}
         for rollout, reward, advantage in zip(judged, rewards, advantages, strict=True):
             is_masked = algo.masks_cut_off and rollout.completion.finish_reason == "length"
