@@ -11,7 +11,7 @@ from rlvr_cli.data.sources import find_spec, known_sets
 
 
 def list_algorithms() -> None:
-    """Print the presets; piped, with every choice."""
+    """Print the presets. A pipe gets every choice of theirs."""
     print_list(
         ({"algo": name, **algo.model_dump(mode="json")}, [name, str(algo)])
         for name, algo in ALGORITHMS.items()

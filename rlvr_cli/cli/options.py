@@ -48,7 +48,7 @@ class SettingsCommand(TyperCommand):
     """
 
     names: list[str] | None = None
-    """The parameters that were made from settings; None before they are."""
+    """The parameters made from settings. None until they are made."""
     _options: list[Any]
 
     @property

@@ -42,9 +42,9 @@ def start(
     trackers: Sequence[str] = (),
     check_only: bool = False,
 ) -> None:
-    """Begin a run in a new directory and train; with `check_only`, end before the first step.
+    """Begin a run in a new directory and train.
 
-    Raises UserError if the run cannot begin.
+    With `check_only`, end before the first step. Raises UserError if the run cannot begin.
     """
     check_trackers(trackers)
     directory = out or default_directory(config.algo, config.data.sources)
@@ -134,7 +134,7 @@ def _prepare(
 
 
 def _inherit(trainer: Trainer, parent: Checkpoint, display: Display) -> None:
-    """Go on with the optimizer of the run's parent; warn if it does not fit."""
+    """Go on with the optimizer of the run's parent. Warn if it does not fit."""
     try:
         trainer.updater.inherit(parent.load_state())
     except Exception as error:  # whatever a state may hold
@@ -147,8 +147,8 @@ def _inherit(trainer: Trainer, parent: Checkpoint, display: Display) -> None:
 def _held_out_prompts(session: Session) -> list[Prompt]:
     """Return the prompts of the held-out problems.
 
-    There are none if the sources have no test split, or if the run trains on it. If eval.source
-    names several sets, each problem has the name of its set.
+    Return [] if the sources have no test split, or if the run trains on it. If eval.source names
+    several sets, each problem has the name of its set.
     """
     config = session.plan.config
     limit = config.eval.limit
@@ -185,7 +185,7 @@ def _named_sets(config: Config) -> list[ProblemSet]:
 def _load_parent(session: Session, path: Path) -> Checkpoint:
     """Load the weights of the run's parent.
 
-    Raises UserError if it is no checkpoint, damaged, or of another kind of model.
+    Raises UserError if it is damaged, not a checkpoint, or of another kind of model.
     """
     step = STEP.fullmatch(path.name)
     parent = Checkpoint(int(step[1]) if step else 0, path)

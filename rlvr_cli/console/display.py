@@ -28,7 +28,7 @@ _LABEL = 11
 class Display:
     """Print messages and progress on stderr, or on stdout for `rlvr show`.
 
-    `quiet` leaves warnings and the result; `verbose` adds throughput, memory and timing.
+    `quiet` leaves only warnings and results. `verbose` adds throughput, memory and timing.
     """
 
     def __init__(self, quiet: bool = False, verbose: bool = False, stderr: bool = True) -> None:
@@ -81,12 +81,12 @@ class Display:
             self.console.print(Text(printable(line), style=style))
 
     def progress(self, label: str, total: int, done: int = 0, lines: bool = False) -> "Ticker":
-        """Return a progress bar for a terminal; with `lines`, a line now and then in a pipe."""
+        """Return a progress bar for a terminal. With `lines`, a pipe gets a line now and then."""
         return Ticker(self, label, total, done, lines)
 
 
 class Ticker(Progress):
-    """A progress bar with a note, or lines if there is no terminal."""
+    """A progress bar with a note. Without a terminal, lines take its place."""
 
     def __init__(self, display: Display, label: str, total: int, done: int, lines: bool) -> None:
         has_bar = display.console.is_terminal and not display.quiet
@@ -192,7 +192,7 @@ def fail(message: str) -> None:
 def wrapped(text: str, width: int | None, indent: int) -> str:
     """Break lines at spaces for a terminal of this width, and indent all but the first.
 
-    Return the text as it is if there is no width, or hardly any.
+    Without a width, or with a very small one, return the text unchanged.
     """
     if width is None or width <= 2 * indent:
         return text

@@ -123,7 +123,7 @@ def print_curves(runs: Sequence[History], display: Display) -> None:
 def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -> str:
     """Draw the curves of runs over each other, as many charts in a row as fit.
 
-    Each held-out set has a chart of its own. A single run is a line with points; of several runs,
+    Each held-out set has a chart of its own. A single run is a line with points. Of several runs,
     each is drawn as its number.
     """
     per_row = max(1, min(_CHARTS_IN_A_ROW, width // _CHART_COLUMNS))

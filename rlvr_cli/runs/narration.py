@@ -23,7 +23,7 @@ _SHORT, _SHOWN, _LONGEST_QUESTION = 60, 5, 60
 
 
 def format_figures(figures: Mapping[str, Any] | None) -> str:
-    """Format pass@1 with its interval, and cons@k, of a measurement; None was not measured."""
+    """Format pass@1 of a measurement with its interval, and cons@k. None means not measured."""
     figures = figures or {}
     if not figures.get("interval"):
         return measured(figures.get("pass@1"))
@@ -41,7 +41,7 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
 
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
-    """Warn of the first gold answers that the judge cannot read; their responses never count."""
+    """Warn of the first gold answers that the judge cannot read. Their responses never count."""
     bad = unreadable_golds(prompts, judge)
     for problem in bad[:_SHOWN]:
         name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
@@ -51,7 +51,7 @@ def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Displ
 
 
 def say_policy(name: str, session: Session, display: Display) -> None:
-    """Say what is sampled from, where, and beside which versions of the libraries."""
+    """Say what is sampled from, on which device, and with which versions of the libraries."""
     display.say("policy", f"{name}: {session.description}")
     display.say("versions", session.versions)
 
@@ -123,7 +123,7 @@ def _optimizer_in_words(config: Config) -> str:
 
 
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """Warn of a missing chat template; report one that opens <think> by itself."""
+    """Warn of a missing chat template. Say so if it opens <think> by itself."""
     if session.policy.tokenizer.chat_template is None:
         display.warn(NO_TEMPLATE)
     elif prompts and prompts[0].think_open:
@@ -131,7 +131,7 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
 
 
 def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
-    """Print the measured speed of a run; verbose, also MFU and how engine and trainer differ."""
+    """Print the measured speed of a run. Verbose, add MFU and how engine and trainer differ."""
     words = {
         "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
         "tokens_per_second_update": "update {:,.0f} tokens/s",

@@ -27,7 +27,7 @@ from rlvr_cli.show.screen import differing, pass_at_1, truncate
 from rlvr_cli.show.source import REASONS, Source, StoredGroup, reason
 
 MOST_BYTES = 3_500_000
-"""Bytes of the responses in a page; of more a sample is shown."""
+"""The most bytes of responses in a page. Of more responses it shows a sample."""
 _TOKENS_SHARE = 0.3
 """The share of these bytes for groups with stored tokens."""
 _LONGEST_TEXT, _LONGEST_TOKEN = 4_000, 100

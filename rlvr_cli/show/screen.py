@@ -87,7 +87,7 @@ def _counterpart(
 ) -> Sequence[JudgedProblem]:
     """Return the first source's set to compare with one of this name.
 
-    It has the same name or, as `MODEL on DATA`, the same data; a source's only set will do too.
+    It has the same name or, as `MODEL on DATA`, the same data. A source's only set will do too.
     """
     by_data = {label.rpartition(" on ")[2]: problems for label, problems in first.items()}
     only = next(iter(first.values())) if len(first) == 1 else ()
@@ -161,9 +161,9 @@ def show_responses(
     verdict: str | None,
     display: Display,
 ) -> None:
-    """Show the responses of a group number, a problem and a verdict, by group; None is any.
+    """Show the responses to a problem, of a group number and with a verdict, group by group.
 
-    Raises UserError if there are none.
+    None means any. Raises UserError if no response fits.
     """
     ids: dict[str, None] = {}  # a set that keeps the order
     has_shown = False
@@ -212,7 +212,7 @@ def _show_group(group: StoredGroup, rows: Sequence[ResponseRow], display: Displa
 
 
 def telling_digits(values: Sequence[float]) -> int:
-    """Return how many decimals tell values apart that differ in nine decimals; at least two."""
+    """Return how many decimals, at least two, tell apart values that differ in nine decimals."""
     count = len({round(value, 9) for value in values})
     return next(n for n in range(2, 10) if n == 9 or len({round(v, n) for v in values}) == count)
 

@@ -105,7 +105,7 @@ class StoredGroup:
 
     @property
     def fate(self) -> str:
-        """Return `trained`, or why the group did not train; "" for a group of a result."""
+        """Return `trained`, or why the group did not train. Return "" for a group of a result."""
         if self.config is None:
             return ""
         if trains(self.group, self.config.algorithm):
@@ -167,7 +167,7 @@ class Source:
         return {int(path.stem[5:]): path for path in paths if path.stem[5:].isdecimal()}
 
     def groups(self, step: int | None = None) -> Iterator[StoredGroup]:
-        """Yield the groups of a step, or of all. Raises UserError if there are none."""
+        """Yield the groups of a step, or of all steps. Raises UserError if there are no responses."""
         files = self.files
         if self.config and not files:
             raise UserError(f"{self.path}: it has no responses yet")
