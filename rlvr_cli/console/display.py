@@ -172,13 +172,14 @@ def show_verdict(rollout: Rollout) -> None:
 
 def print_list(rows: Iterable[tuple[dict[str, Any], list[str]]]) -> None:
     """Print rows on stdout: in a pipe as JSON objects, on a terminal as their cells in a table."""
-    table = Table.grid(padding=(0, 2))
-    for row, cells in rows:
-        table.add_row(Text(cells[0], "bold"), *map(Text, cells[1:]))
-        if not sys.stdout.isatty():
+    if not sys.stdout.isatty():
+        for row, _ in rows:
             write_jsonl_line(sys.stdout, row)
-    if sys.stdout.isatty():
-        Console(highlight=False).print(table)
+        return
+    table = Table.grid(padding=(0, 2))
+    for _, (name, *cells) in rows:
+        table.add_row(Text(name, "bold"), *map(Text, cells))
+    Console(highlight=False).print(table)
 
 
 def fail(message: str) -> None:

@@ -119,7 +119,7 @@ class StoredGroup:
     def scores(self) -> dict[int, Score]:
         """Compute {sample: score} of each judged response, by the run's own functions.
 
-        A group of a result has none.
+        Return {} for a group of a result.
         """
         if self.config is None:
             return {}
@@ -167,7 +167,7 @@ class Source:
         return {int(path.stem[5:]): path for path in paths if path.stem[5:].isdecimal()}
 
     def groups(self, step: int | None = None) -> Iterator[StoredGroup]:
-        """Yield the groups of a step, or of all steps. Raises UserError if there are no responses."""
+        """Yield the groups of a step, or of all. Raises UserError if no responses were stored."""
         files = self.files
         if self.config and not files:
             raise UserError(f"{self.path}: it has no responses yet")
