@@ -1,4 +1,4 @@
-"""Write the messages that several commands share, and those at the end of a run."""
+"""Say what a run is going to do and what came of it, and what several commands say alike."""
 
 import shlex
 from collections import Counter
@@ -9,6 +9,7 @@ from typing import Any
 from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
+from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import NO_SIGNAL, Prompt
 from rlvr_cli.data.problems import ProblemSet
@@ -35,7 +36,8 @@ def format_figures(figures: Mapping[str, Any] | None) -> str:
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    if unjudged := sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL):
+    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL)
+    if unjudged:
         responses = plural(unjudged, "response")
         display.warn(f"{responses} could not be judged (timeout, bad gold); pass@1 leaves them out")
 
@@ -44,8 +46,8 @@ def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Displ
     """Warn of the first gold answers that the judge cannot read. Their responses never count."""
     bad = unreadable_golds(prompts, judge)
     for problem in bad[:_SHOWN]:
-        name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
-        display.warn(f"problem {name}: the gold answer {gold!r} cannot be read")
+        gold = (problem.answer or "")[:_SHORT]
+        display.warn(f"problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read")
     if len(bad) > _SHOWN:
         display.warn(f"… and {len(bad) - _SHOWN} more gold answers")
 
@@ -130,6 +132,37 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
         display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
 
+def say_measured(sets: Mapping[str, Evaluation], moment: str, display: Display) -> None:
+    """Print the figures of every held-out set, and warn of responses that they leave out."""
+    for name, figures in sets.items():
+        text = f"{format_figures(figures)} {moment} training ({figures['settings']})"
+        display.say("pass@1", f"{name}: {text}" if name else text)
+        warn_of_unjudged(figures, display)
+
+
+def say_results(
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    best: Mapping[str, Any] | None,
+    display: Display,
+) -> None:
+    """Print pass@1 of every held-out set before and after training, by level, and the best."""
+    if before and after:
+        before_by_set = before.get("sets", {"": before})
+        for name, figures in after.get("sets", {"": after}).items():
+            change = (
+                f"{format_figures(before_by_set.get(name))} before, {format_figures(figures)} "
+                f"after training ({figures['settings']})"
+            )
+            display.result("pass@1", f"{name}: {change}" if name else change)
+        levels_before = before.get("by_level", {})
+        levels_after = after.get("by_level", {})
+        if levels_after and levels_before.keys() == levels_after.keys():
+            display.table(by_level(levels_before, levels_after))
+    if best:
+        display.say("best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}")
+
+
 def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
     """Print the measured speed of a run. Verbose, add MFU and how engine and trainer differ."""
     words = {
@@ -148,8 +181,9 @@ def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
 
 def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
     """Warn if a run learned nothing, or skipped steps."""
-    reasons, steps = Counter(metrics["no_update"] for metrics in history), len(history)
-    short, refill = reasons["batch not full"], trainer.config.algorithm.filter
+    steps = len(history)
+    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
+    refill = trainer.config.algorithm.filter
     if short and refill and not trainer.stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
@@ -171,12 +205,17 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:
     """Print the commands that a user may give after a run."""
-    data, named = trainer.config.data, trainer.config.eval.sources
-    sources = named or (data.sources if trainer.held_out else ("PROBLEMS.jsonl",))
+    data = trainer.config.data
+    sources = trainer.config.eval.sources
+    if not sources:
+        sources = data.sources if trainer.held_out else ("PROBLEMS.jsonl",)
     words = ["rlvr", "eval", *sources, "--model", str(directory)]
-    words += ["--set", f"data.root={data.root}"] if data.root else []
-    words += [word for pair in data.fields.items() for word in ("--field", "=".join(pair))]
-    words += ["--skip-bad"] if data.skip_bad else []
+    if data.root:
+        words += ["--set", f"data.root={data.root}"]
+    for name, path in data.fields.items():
+        words += ["--field", f"{name}={path}"]
+    if data.skip_bad:
+        words.append("--skip-bad")
     display.command("next", shlex.join(words))
     question = trainer.prompts[0].problem.problem
     if len(question) <= _LONGEST_QUESTION:
