@@ -55,16 +55,16 @@ class SettingsCommand(TyperCommand):
     def params(self) -> list[Any]:
         if self.names is None:
             declared = {option.name: option for option in self._options}
-            made = []
+            added = []
             for option in setting_options(self.name):
                 if option.name in declared:  # its own help lacks the setting's default
                     declared[option.name].help += option.help[option.help.rfind(" [dim]") :]
                 else:
-                    made.append(option)
-            self.names = [option.name for option in made]
+                    added.append(option)
+            self.names = [option.name for option in added]
             panels = [None, *PANELS]
             self._options = sorted(
-                [*made, *declared.values()],
+                [*added, *declared.values()],
                 key=lambda option: panels.index(getattr(option, "rich_help_panel", None)),
             )
         return self._options

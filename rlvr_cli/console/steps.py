@@ -207,7 +207,8 @@ def _set_axes(key: str, drawn_points: Sequence[tuple[int, float]]) -> None:
     plotext.ylim(low, high)
     labels = [low, (low + high) / 2, high]
     plotext.yticks(labels, [f"{label:.3g}" for label in labels])
-    first, last = min(steps), max(steps)
+    first = min(steps)
+    last = max(steps)
     if float(first) == float(last):
         plotext.xlim(*_widened(first, last, 1.0))
     ticks = list(range(first, last + 1, max(1, -(-(last - first) // (_X_LABELS - 1)))))

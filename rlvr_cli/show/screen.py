@@ -95,26 +95,28 @@ def _counterpart(
 
 
 def _difference(
-    problems: Sequence[JudgedProblem], others: Sequence[JudgedProblem], count: int
+    problems: Sequence[JudgedProblem], baseline: Sequence[JudgedProblem], count: int
 ) -> list[str]:
-    """Format pass@1 less that of others on the same problems, and its p.
+    """Format pass@1 less that of a baseline on the same problems, and its p.
 
     The number of problems is added if it is not the whole `count`.
     """
-    tallies = {(p.id, p.rows[0]["problem"]): p.tally for p in others}
-    ours, theirs = [], []
+    tallies = {(p.id, p.rows[0]["problem"]): p.tally for p in baseline}
+    shares: list[float] = []
+    baseline_shares: list[float] = []
     for problem in problems:
-        other = tallies.get((problem.id, problem.rows[0]["problem"]))
-        if other is not None and problem.tally.n and other.n:
-            ours.append(pass_at_k(problem.tally.n, problem.tally.correct, 1))
-            theirs.append(pass_at_k(other.n, other.correct, 1))
-    if not ours:
+        tally = problem.tally
+        paired = tallies.get((problem.id, problem.rows[0]["problem"]))
+        if paired is not None and tally.n and paired.n:
+            shares.append(pass_at_k(tally.n, tally.correct, 1))
+            baseline_shares.append(pass_at_k(paired.n, paired.correct, 1))
+    if not shares:
         return ["no problem in common", "-"]
-    estimate = paired_difference(ours, theirs)
+    estimate = paired_difference(shares, baseline_shares)
     low, high = estimate["interval"]
     difference = f"{estimate['value']:+.3f} [{low:.3f}, {high:.3f}]"
-    if len(ours) < count:
-        difference += f" of {len(ours)}"
+    if len(shares) < count:
+        difference += f" of {len(shares)}"
     return [difference, significance(estimate["p"])]
 
 

@@ -180,9 +180,10 @@ class Source:
             for number, (name, rows) in enumerate(parts, 1):
                 yield StoredGroup(0, number, rows, None, name)
             return
-        for shown_step in sorted(files) if step is None else [step]:
-            for number, rows in enumerate(grouped(stored_rows(files[shown_step])), 1):
-                yield StoredGroup(shown_step, number, rows, self.config)
+        steps = sorted(files) if step is None else [step]
+        for stored_step in steps:
+            for number, rows in enumerate(grouped(stored_rows(files[stored_step])), 1):
+                yield StoredGroup(stored_step, number, rows, self.config)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return the figures of single tokens in a step's update, by group. Few groups have any."""
