@@ -180,8 +180,8 @@ class Source:
             for number, (name, rows) in enumerate(parts, 1):
                 yield StoredGroup(0, number, rows, None, name)
             return
-        steps = sorted(files) if step is None else [step]
-        for stored_step in steps:
+        numbers = sorted(files) if step is None else [step]
+        for stored_step in numbers:
             for number, rows in enumerate(grouped(stored_rows(files[stored_step])), 1):
                 yield StoredGroup(stored_step, number, rows, self.config)
 
