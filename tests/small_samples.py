@@ -60,7 +60,7 @@ def samples_of(rows: Sequence[Row]) -> Samples:
         is_cut_off=torch.tensor([row.is_cut_off for row in rows]),
         is_correct=torch.tensor([row.is_correct for row in rows]),
         mask=padded([[1.0] * len(row.response_ids) for row in rows]),
-        seen=torch.zeros(len(rows), T, len(TOKEN_FIGURES)),
+        token_figures=torch.zeros(len(rows), T, len(TOKEN_FIGURES)),
         end_value=torch.tensor([row.end_value for row in rows], dtype=torch.float64),
         **{name: padded(values) for name, values in filled.items()},
     )

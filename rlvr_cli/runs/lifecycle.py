@@ -26,8 +26,8 @@ from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import MORE_SIGNAL, check
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.track import Mirrors
-from rlvr_cli.training.record import run_throughput
 from rlvr_cli.training.state import State
+from rlvr_cli.training.throughput import run_throughput
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05
@@ -173,7 +173,7 @@ class RunLifecycle:
         """Return the guards' findings about the newest step; an error stops the run."""
         config = self.trainer.config
         findings = check(self.history, config.guards)
-        if self.trainer.stopped and (refill := config.algorithm.filter):
+        if self.trainer.is_stopped and (refill := config.algorithm.filter):
             tried = f"{refill.max_gen_batches} generation batches did not fill the batch"
             remedy = f"for a new run {MORE_SIGNAL}, or raise algorithm.filter.max_gen_batches"
             findings.append(Finding(f"step {self.trainer.step}: {tried}; {remedy}", is_error=True))
@@ -189,7 +189,7 @@ class RunLifecycle:
         trainer, state, directory = self.trainer, self._state, self.run.directory
         if state is None or not self._saved < state.values["step"] == trainer.step:
             return
-        if not trainer.settled:
+        if not trainer.is_between_steps:
             return
         started = time.monotonic()
         policy = trainer.session.policy

@@ -80,7 +80,7 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
     """Warn if a run learned nothing, or skipped steps."""
     reasons, steps = Counter(metrics["no_update"] for metrics in history), len(history)
     short, refill = reasons["batch not full"], trainer.config.algorithm.filter
-    if short and refill and not trainer.stopped:
+    if short and refill and not trainer.is_stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
             "did not fill the batch (algorithm.filter.max_gen_batches)"

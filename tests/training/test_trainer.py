@@ -268,7 +268,7 @@ def test_an_engine_that_goes_stale_is_met_before_the_first_update(tmp_path):
     trainer = make_trainer(has_even, "algo=gspo", "steps=3")
     steps_of = trainer.train_steps()
     next(steps_of)
-    assert trainer.updater.takes_engine
+    assert trainer.updater.uses_engine_logprobs
     trainer.session.engine.model, before = random_model(seed=1), weights(trainer)
     with pytest.raises(EngineError, match=r"step 2: the engine and the trainer disagree by"):
         next(steps_of)
@@ -315,7 +315,7 @@ def test_a_run_goes_on_where_nothing_trains_and_each_reward_is_normalized(tmp_pa
 def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):
     trainer = make_trainer(lambda text: False, "steps=5", "algorithm.filter.on_cap=stop")
     assert len(steps(trainer, tmp_path / "run")) == 1
-    assert trainer.stopped
+    assert trainer.is_stopped
 
 
 def test_at_the_cap_a_skipped_step_keeps_its_groups(tmp_path):
@@ -381,7 +381,7 @@ def test_a_step_broken_off_in_its_update_is_not_settled(tmp_path):
     trainer = make_trainer(has_even, "steps=2", "algo=grpo")
     going = trainer.train_steps()
     next(going)
-    assert trainer.settled
+    assert trainer.is_between_steps
 
     def broken(*args):
         raise KeyboardInterrupt
@@ -389,7 +389,7 @@ def test_a_step_broken_off_in_its_update_is_not_settled(tmp_path):
     trainer.updater.update = broken
     with pytest.raises(KeyboardInterrupt):
         next(going)
-    assert not trainer.settled
+    assert not trainer.is_between_steps
     assert trainer.step == 1
 
 
@@ -419,7 +419,12 @@ def test_what_a_run_starts_from_by_hand():
     plain = make_trainer(has_even, "algo=dapo", "seed=3")
     assert torch.initial_seed() == 3
     assert (plain.reference, plain.start_digest, plain.updater.critic) == (None, "", None)
-    assert (plain.step, plain.weight_version, plain.settled, plain.stopped) == (0, 0, True, False)
+    assert (plain.step, plain.weight_version, plain.is_between_steps, plain.is_stopped) == (
+        0,
+        0,
+        True,
+        False,
+    )
     apart = make_trainer(has_even, "algo=grpo")
     model = apart.session.policy.model
     assert apart.reference.model is not model

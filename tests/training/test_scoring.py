@@ -12,7 +12,7 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import KL, Critic, Gae
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
-from rlvr_cli.training.forward import add_logprobs
+from rlvr_cli.training.scoring import add_logprobs
 
 
 def test_tokens_count_once_for_each_policy_that_reads_them():
