@@ -174,7 +174,7 @@ def compute_advantages(
     comes from the total reward of each response and is equal for all of its tokens. Raises
     ValueError for a group of one."""
     if not advantage.needs_group:
-        return TOKEN_ADVANTAGES[advantage.kind](rewards, samples, **advantage.cells)
+        return TOKEN_ADVANTAGES[advantage.kind](rewards, samples, **advantage.fields)
     if samples.terms is None:
         advantages_B = _group_advantages(rewards.sum(1), samples.group, advantage)
     else:  # each reward by itself: GDPO, 2026, arXiv:2601.05242
@@ -194,7 +194,7 @@ def _group_advantages(
         if members.sum() < 2:
             raise ValueError("a group of one has no advantage: sample at least two a prompt")
         advantages_B[members] = GROUP_ADVANTAGES[advantage.kind](
-            rewards_B[members], rewards_B, **advantage.cells
+            rewards_B[members], rewards_B, **advantage.fields
         )
     return advantages_B
 

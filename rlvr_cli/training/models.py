@@ -16,7 +16,7 @@ from rlvr_cli.model.policy import (
     share_out,
     weights_digest,
 )
-from rlvr_cli.setup.plan import is_shared_out
+from rlvr_cli.setup.plan import is_sharded
 from rlvr_cli.setup.session import Session
 
 
@@ -49,7 +49,7 @@ def prepare_models(session: Session) -> Models:
         _set_up(critic, session)
     if reference is not None and reference is not policy:
         _set_up(reference, session)
-    if is_shared_out(config.optim) or config.optim.compile == "on":
+    if is_sharded(config.optim) or config.optim.compile == "on":
         check_as_trained(policy, config.rollout.mismatch_limit)
     return Models(policy, reference, critic, start_digest)
 
@@ -57,7 +57,7 @@ def prepare_models(session: Session) -> Models:
 def _as_policy(session: Session, model: Any, forward: Forward) -> Policy:
     vocab_size = len(session.policy.tokenizer)
     policy = Policy(model, vocab_size, session.plan.config.rollout.temperature, forward)
-    policy.like = policy.like.to(session.device)
+    policy.device = session.device
     return policy
 
 
@@ -92,5 +92,5 @@ def _set_up(module: torch.nn.Module, session: Session) -> None:
         compile_passes(module)
     if optim.checkpointing == "on":
         recompute(module)
-    if is_shared_out(optim):
+    if is_sharded(optim):
         share_out(module, optim)

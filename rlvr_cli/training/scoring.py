@@ -72,13 +72,14 @@ class Scorer:
         `compute` gets micro-batches of b rows, laid out for `model` (the policy by default), and
         returns [columns, b, t].
         """
-        sums = self.policy.like
+        device = self.policy.device
         T = max(map(len, samples.response_ids))
-        scores = sums.new_zeros(columns, len(samples), T)
+        shape = columns, len(samples), T
+        scores = torch.zeros(shape, dtype=self.policy.sum_dtype, device=device)
         for part in micro_batches(model or self.policy, samples, rows, self.micro_tokens):
             values = compute(part) * part.mask * part.counts
-            places = send(torch.tensor(part.rows), sums.device)
-            scores[:, places, : values.shape[-1]] = values.to(sums.dtype)
+            places = send(torch.tensor(part.rows), device)
+            scores[:, places, : values.shape[-1]] = values.to(scores.dtype)
         self.tokens += sum(len(samples.response_ids[row]) for row in rows)
         return sum_tensor(scores.cpu())  # the only point at which the GPU is waited for
 

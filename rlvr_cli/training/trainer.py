@@ -21,10 +21,12 @@ from rlvr_cli.core.types import (
 )
 from rlvr_cli.data.problems import ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
+from rlvr_cli.data.responses import tokenize_responses
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.ranks.group import share
-from rlvr_cli.rollout.sampler import Drawn, given_completions, response_seed
+from rlvr_cli.rollout.engines.base import CompletionStream
+from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.models import prepare_models
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counter
@@ -65,7 +67,7 @@ class Trainer:
         self.stored: list[Completion] = []
         """The response in each prompt's row, for an algorithm that samples none."""
         if config.algorithm.reads_responses:
-            self.stored = given_completions(prompts, session.policy, config.rollout.max_tokens)
+            self.stored = tokenize_responses(prompts, session.policy, config.rollout.max_tokens)
         self.problems_digest = prompts_digest([*prompts, *held_out], self.stored)
         self.step = 0
         self.weight_version = 0
@@ -154,16 +156,18 @@ class Trainer:
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried), no_update)
 
-    def _stream(self, prompts: Sequence[Prompt], draws: Sequence[tuple[int, int]]) -> Drawn:
+    def _stream(
+        self, prompts: Sequence[Prompt], draws: Sequence[tuple[int, int]]
+    ) -> CompletionStream:
         """Return a generator of the prompts' responses: sampled, each by the seed of its place, or
         those of the data's rows. Nothing is sampled until it is pulled."""
         if self.stored:
             here = enumerate(share(draws))
             return ((index, [self.stored[problem]]) for index, (_, problem) in here)
         seeds = [response_seed(self.config.seed, "train", place) for place, _ in draws]
-        return self.session.sampler.rollout(prompts, self.params, seeds)
+        return self.session.sampler.stream(prompts, self.params, seeds)
 
-    def _verify(self, prompts: list[Prompt], stream: Drawn) -> list[Group]:
+    def _verify(self, prompts: list[Prompt], stream: CompletionStream) -> list[Group]:
         """Judge and reward responses as they come, and return the groups in the prompts' order."""
         advance = counter(self.watch, "rollout", len(prompts) * self.params.samples)
 
@@ -171,7 +175,7 @@ class Trainer:
             tokens = sum(len(rollout.completion.token_ids) for rollout in group.rollouts)
             advance(len(group.rollouts), tokens)
 
-        return self.session.sampler.verify(
+        return self.session.sampler.judge(
             prompts, stream, self.session.rewarder, self.weight_version, on_group
         )
 

@@ -153,7 +153,7 @@ class Updater:
         done = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
         factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](done)
         set_rates(self.optimizer, factor)
-        device = self.policy.like.device
+        device = self.policy.device
         samples.token_figures = torch.zeros_like(samples.token_figures, device=device)
         rng = random.Random(f"{seed}:{step}")
         sums: defaultdict[str, float] = defaultdict(float)
@@ -249,7 +249,7 @@ class Updater:
 
     def _to_host(self, values: Mapping[str, torch.Tensor | float]) -> dict[str, float]:
         """Copy numbers to the host, all at once: the only point at which the GPU is waited for."""
-        device = self.policy.like.device
+        device = self.policy.device
         numbers = [torch.as_tensor(value).to(device, torch.float64) for value in values.values()]
         return dict(zip(values, torch.stack(numbers).tolist(), strict=True))
 
