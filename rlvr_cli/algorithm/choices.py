@@ -112,14 +112,16 @@ class Algorithm(Section):
         chosen = self.importance_correction
         return None if isinstance(chosen, AutoCorrection) else chosen
 
-    def decided(self, computes_alike: bool, pays_verdict: bool) -> "Algorithm":
-        """Return the row with correction and filter's metric decided where they are auto."""
+    def decided(self, computes_alike: bool, rewards_verdict: bool) -> "Algorithm":
+        """Return the row with a decision in place of each `auto`: the correction, and the metric of
+        the filter."""
         changes: dict[str, Any] = {}
         if isinstance(self.importance_correction, AutoCorrection):
-            compares = not (computes_alike or self.reads_responses or self.old_logprobs == "engine")
+            uses_engine = self.old_logprobs == "engine"
+            compares = not (computes_alike or self.reads_responses or uses_engine)
             changes["importance_correction"] = GeometricMask() if compares else None
         if self.filter is not None and self.filter.metric == "auto":
-            metric = "accuracy" if pays_verdict else "reward"
+            metric = "accuracy" if rewards_verdict else "reward"
             changes["filter"] = self.filter.model_copy(update={"metric": metric})
         return self.model_copy(update=changes)
 
@@ -133,8 +135,8 @@ class Algorithm(Section):
     def compares_batch(self) -> bool:
         """Return whether the advantages in a group depend on more than the group's rewards."""
         advantage = self.advantage
-        divides = isinstance(advantage, GroupNormalized) and advantage.deviation == "batch"
-        return self.whiten or self.rewards_kl or self.normalizes_each or divides
+        divides_by_batch = isinstance(advantage, GroupNormalized) and advantage.deviation == "batch"
+        return self.whiten or self.rewards_kl or self.normalizes_each or divides_by_batch
 
     @property
     def needs_old_logprobs(self) -> bool:
@@ -175,8 +177,8 @@ class Algorithm(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Algorithm":
-        for message, is_so in contradictions(self).items():
-            if is_so:
+        for applies, message in contradictions(self):
+            if applies:
                 raise ValueError(message)
         return self
 
@@ -184,67 +186,97 @@ class Algorithm(Section):
         return describe(self)
 
 
-def contradictions(a: Algorithm) -> dict[str, bool]:
-    """Return what is wrong with choices that are valid each on its own, and whether it is so."""
-    advantage, surrogate, kl = a.advantage.kind, a.surrogate.kind, a.kl
+def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
+    """Return for choices that are valid on their own whether they contradict each other, and what
+    is wrong then and what to do."""
+    advantage = a.advantage.kind
+    surrogate = a.surrogate.kind
+    kl = a.kl
     is_on_policy = surrogate == "policy_gradient"  # its gradient is that of the present policy's
-    takes_engine, correction = a.old_logprobs == "engine", a.correction and a.correction.kind
-    needs_sampling = a.filter is not None or a.correction is not None or takes_engine
-    is_of_response = a.surrogate.is_of_response
-    is_from_old = kl is not None and not a.has_reference_model  # the policy that sampled
-    return {
-        "algorithm.advantage one: its responses are not sampled; use surrogate policy_gradient, "
-        "without filter, importance_correction, positive_nll and old_logprobs engine": (
-            a.reads_responses and (not is_on_policy or needs_sampling or a.positive_nll > 0)
+    uses_engine = a.old_logprobs == "engine"
+    needs_sampling = a.filter is not None or a.correction is not None or uses_engine
+    has_response_ratio = a.surrogate.is_of_response
+    has_old_reference = kl is not None and not a.has_reference_model  # the policy that sampled
+    is_k1 = kl is not None and kl.kind == "k1"
+    has_soft_penalty = isinstance(a.overlong, SoftOverlong)
+    correction = "none" if a.correction is None else a.correction.kind
+    return [
+        (
+            a.reads_responses and (not is_on_policy or needs_sampling or a.positive_nll > 0),
+            "algorithm.advantage one: its responses are not sampled; use surrogate "
+            "policy_gradient, without filter, importance_correction, positive_nll and old_logprobs "
+            "engine",
         ),
-        f"algorithm.old_logprobs engine with algorithm.importance_correction {correction}: it "
-        "compares the trainer's log-probabilities with the engine's; use old_logprobs trainer, or "
-        "importance_correction none": takes_engine and a.correction is not None,
-        f"algorithm.advantage {advantage} reads no rewards: algorithm.kl.place reward and "
-        "algorithm.overlong soft would do nothing; use place loss, or overlong mask": (
+        (
+            uses_engine and a.correction is not None,
+            f"algorithm.old_logprobs engine with algorithm.importance_correction {correction}: it "
+            "compares the trainer's log-probabilities with the engine's; use old_logprobs trainer, "
+            "or importance_correction none",
+        ),
+        (
             (a.advantage.is_likelihood and a.rewards_kl)
-            or (not a.advantage.reads_rewards and isinstance(a.overlong, SoftOverlong))
+            or (not a.advantage.reads_rewards and has_soft_penalty),
+            f"algorithm.advantage {advantage} reads no rewards: algorithm.kl.place reward and "
+            "algorithm.overlong soft would do nothing; use place loss, or overlong mask",
         ),
-        "algorithm.advantage divergence is the penalty of each token and nothing else; use "
-        "algorithm.kl k1, whose gradient alone is the divergence's, with place reward, without "
-        "filter": advantage == "divergence"
-        and (not a.rewards_kl or (kl and kl.kind) != "k1" or a.filter is not None),
-        "algorithm.advantage.normalization each with algorithm.kl.place reward: a divergence is "
-        "none of the rewards that are normalized; use place loss": (
-            a.normalizes_each and a.rewards_kl
+        (
+            advantage == "divergence" and not (a.rewards_kl and is_k1 and a.filter is None),
+            "algorithm.advantage divergence is the penalty of each token and nothing else; use "
+            "algorithm.kl k1, whose gradient alone is the divergence's, with place reward, without "
+            "filter",
         ),
-        "algorithm.kl k1 with algorithm.kl.place loss: its gradient is 0 on average; use k2 or "
-        "k3_k2, or place reward": (
-            kl is not None and (kl.kind, kl.place, is_from_old) == ("k1", "loss", False)
+        (
+            a.normalizes_each and a.rewards_kl,
+            "algorithm.advantage.normalization each with algorithm.kl.place reward: a divergence "
+            "is none of the rewards that are normalized; use place loss",
         ),
-        "algorithm.kl.reference old with algorithm.kl.place reward: the policy that sampled does "
-        "not differ from itself; use place loss or another reference": is_from_old and a.rewards_kl,
-        "algorithm.kl.reference old with one update a batch (algorithm.epochs 1, "
-        "algorithm.mini_batches 1): the policy has not moved yet; take more": (
-            is_from_old and a.updates == 1
+        (
+            is_k1 and not has_old_reference and not a.rewards_kl,
+            "algorithm.kl k1 with algorithm.kl.place loss: its gradient is 0 on average; use k2 or "
+            "k3_k2, or place reward",
         ),
-        f"algorithm.target_kl {a.target_kl} with algorithm.epochs 1: there is no later epoch to "
-        "leave out; take more epochs, or target_kl null": a.target_kl is not None and a.epochs == 1,
-        f"algorithm.surrogate {surrogate} with algorithm.advantage {advantage}: the ratio of a "
-        "whole response needs one advantage a response; use a group advantage": (
-            is_of_response and not a.advantage.needs_group
+        (
+            has_old_reference and a.rewards_kl,
+            "algorithm.kl.reference old with algorithm.kl.place reward: the policy that sampled "
+            "does not differ from itself; use place loss or another reference",
         ),
-        f"algorithm.surrogate {surrogate} with several updates a batch (algorithm.epochs "
-        f"{a.epochs}, algorithm.mini_batches {a.mini_batches}): after the first the samples are "
-        "another policy's; use ratio or clip": (
-            is_on_policy and a.updates > 1 and not a.reads_responses
+        (
+            has_old_reference and a.updates == 1,
+            "algorithm.kl.reference old with one update a batch (algorithm.epochs 1, "
+            "algorithm.mini_batches 1): the policy has not moved yet; take more",
         ),
-        f"algorithm.surrogate {surrogate} with algorithm.filter mixed: groups that are carried "
-        "over are another policy's samples; use ratio or clip": (
-            is_on_policy and a.filter is not None
+        (
+            a.target_kl is not None and a.epochs == 1,
+            f"algorithm.target_kl {a.target_kl} with algorithm.epochs 1: there is no later epoch "
+            "to leave out; take more epochs, or target_kl null",
         ),
-        f"algorithm.surrogate {surrogate} with algorithm.top_entropy {a.top_entropy}: the ratio of "
-        "a whole response has no tokens to choose from; use clip, or top_entropy null": (
-            is_of_response and a.top_entropy is not None
+        (
+            has_response_ratio and not a.advantage.needs_group,
+            f"algorithm.surrogate {surrogate} with algorithm.advantage {advantage}: the ratio of a "
+            "whole response needs one advantage a response; use a group advantage",
         ),
-        f"algorithm.advantage {advantage} with algorithm.whiten: advantages that are all 1 have no "
-        "deviation; leave whiten out": a.advantage.is_likelihood and a.whiten,
-    }
+        (
+            is_on_policy and a.updates > 1 and not a.reads_responses,
+            f"algorithm.surrogate {surrogate} with several updates a batch (algorithm.epochs "
+            f"{a.epochs}, algorithm.mini_batches {a.mini_batches}): after the first the samples "
+            "are another policy's; use ratio or clip",
+        ),
+        (
+            is_on_policy and a.filter is not None,
+            f"algorithm.surrogate {surrogate} with algorithm.filter mixed: groups that are carried "
+            "over are another policy's samples; use ratio or clip",
+        ),
+        (
+            has_response_ratio and a.top_entropy is not None,
+            f"algorithm.surrogate {surrogate} with algorithm.top_entropy {a.top_entropy}: the "
+            "ratio of a whole response has no tokens to choose from; use clip, or top_entropy null",
+        ),
+        (
+            a.advantage.is_likelihood and a.whiten,
+            f"algorithm.advantage {advantage} with algorithm.whiten: advantages that are all 1 "
+            "have no deviation; leave whiten out",
+        ),
+    ]
 
 
 _TABLE = resources.files("rlvr_cli") / "algorithm" / "presets.yaml"
