@@ -20,9 +20,9 @@ class MicroBatch:
     rows: list[int]
     inputs: ModelInputs
     counts: int
-    """0 for a pass that is only made because other processes make one."""
+    """0 for a dummy pass that keeps this process in step with the others, else 1."""
     is_last: bool
-    """Whether none comes after it."""
+    """Whether it is the last one of these rows."""
 
     @property
     def mask(self) -> torch.Tensor:
@@ -49,13 +49,15 @@ def micro_batches(
     policy: Policy, samples: Samples, rows: Sequence[int], micro_tokens: int
 ) -> Iterator[MicroBatch]:
     """Cut rows of a batch into forward passes of at most `micro_tokens` tokens (at least one row),
-    as the policy computes them: packed or padded.
+    as the policy computes them: packed or padded. Each process gets the same number of passes.
 
-    Packed, responses to one prompt stay together, for the prompt is passed once for all of them;
-    responses of like length stay together, for attention pads to the longest. Padded, each row
-    counts its prompt and its padding. Of several processes each gets as many as the others.
+    If they are packed, responses to one prompt stay together, because the prompt is passed once for
+    all of them. So do responses of similar length, because attention pads to the longest. If they
+    are padded, each row counts its prompt and its padding.
     """
-    cut, lay_out = (_packed_parts, pack) if policy.chosen_forward.packed else (_padded_parts, pad)
+    is_packed = policy.chosen_forward.packed
+    cut = _cut_packed if is_packed else _cut_padded
+    lay_out = pack if is_packed else pad
     parts = deal(list(cut(samples, rows, micro_tokens)))
     for number, (part, counts) in enumerate(parts, 1):
         prompts = [samples.prompt_ids[row] for row in part]
@@ -64,7 +66,7 @@ def micro_batches(
         yield MicroBatch(samples, part, inputs, counts, is_last=number == len(parts))
 
 
-def _packed_parts(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
+def _cut_packed(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
     length = [len(response) for response in samples.response_ids]
     by_length = sorted(rows, key=lambda row: length[row])
     groups = by_key(by_length, lambda row: tuple(samples.prompt_ids[row]))
@@ -75,14 +77,15 @@ def _packed_parts(samples: Samples, rows: Sequence[int], micro_tokens: int) -> I
         for row in group:
             if part and tokens + length[row] > micro_tokens:
                 yield part
-                part, tokens = [], len(prompt)
+                part = []
+                tokens = len(prompt)
             part.append(row)
             tokens += length[row]
     if part:
         yield part
 
 
-def _padded_parts(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
+def _cut_padded(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
     length = [prompt + response for prompt, response in samples.lengths]
     part: list[int] = []
     for row in sorted(rows, key=lambda row: length[row]):
