@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import Advantage
@@ -15,11 +16,11 @@ from rlvr_cli.core.types import TIE
 
 
 def group_normalized(
-    rewards_G: torch.Tensor,
-    rewards_B: torch.Tensor | None = None,
+    rewards_G: Tensor,
+    rewards_B: Tensor | None = None,
     deviation: Literal["sample", "population", "batch"] = "sample",
     **_: object,  # how several rewards are combined, which is not a matter of one
-) -> torch.Tensor:
+) -> Tensor:
     """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]. The deviation is the group's n-1 or n one
     or, with "batch", the n-1 one of all responses' rewards.
 
@@ -31,18 +32,18 @@ def group_normalized(
     return (rewards_G - rewards_G.mean()) / (std + 1e-6)
 
 
-def group_centered(rewards_G: torch.Tensor, rewards_B: torch.Tensor | None = None) -> torch.Tensor:
+def group_centered(rewards_G: Tensor, rewards_B: Tensor | None = None) -> Tensor:
     """Compute A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2."""
     return rewards_G - rewards_G.mean()
 
 
-def leave_one_out(rewards_G: torch.Tensor, rewards_B: torch.Tensor | None = None) -> torch.Tensor:
+def leave_one_out(rewards_G: Tensor, rewards_B: Tensor | None = None) -> Tensor:
     """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, arXiv:2402.14740."""
     G = len(rewards_G)
     return (rewards_G - rewards_G.mean()) * G / (G - 1)
 
 
-def mean_normalized(rewards_G: torch.Tensor, rewards_B: torch.Tensor | None = None) -> torch.Tensor:
+def mean_normalized(rewards_G: Tensor, rewards_B: Tensor | None = None) -> Tensor:
     """Compute A_i = (r_i - mean r) / mean r, [G], and 0 if all are equal up to `TIE`. Rewards
     count from the group's lowest, so that any two values are its 0 and 1. MaxRL, arXiv:2602.02710.
     """
@@ -51,7 +52,7 @@ def mean_normalized(rewards_G: torch.Tensor, rewards_B: torch.Tensor | None = No
     return torch.where(above_G.max() > TIE, (above_G - mean) / mean, 0.0)
 
 
-GROUP_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
+GROUP_ADVANTAGES: dict[str, Callable[..., Tensor]] = {
     "group_normalized": group_normalized,
     "group_centered": group_centered,
     "leave_one_out": leave_one_out,
@@ -61,7 +62,7 @@ GROUP_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
 batch [B], and the fields of the kind."""
 
 
-def reward_to_go(rewards: torch.Tensor, gamma: float) -> torch.Tensor:
+def reward_to_go(rewards: Tensor, gamma: float) -> Tensor:
     """Compute R_t = r_t + gamma R_{t+1}, [B, T]; rewards are 0 in the padding. Williams 1992."""
     returns = torch.zeros_like(rewards)
     running = torch.zeros_like(rewards[:, 0])
@@ -72,13 +73,13 @@ def reward_to_go(rewards: torch.Tensor, gamma: float) -> torch.Tensor:
 
 
 def gae(
-    rewards: torch.Tensor,
-    values: torch.Tensor,
-    end_values: torch.Tensor,
-    mask: torch.Tensor,
+    rewards: Tensor,
+    values: Tensor,
+    end_values: Tensor,
+    mask: Tensor,
     gamma: float,
     lam: float,
-) -> torch.Tensor:
+) -> Tensor:
     """Compute delta_t = r_t + gamma V_{t+1} - V_t; A_t = delta_t + gamma lam A_{t+1}, [B, T].
 
     `end_values` [B] is V after the last token: 0 after a true end. Schulman et al. 2016,
@@ -96,7 +97,7 @@ def gae(
     return advantages
 
 
-def whiten(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def whiten(values: Tensor, mask: Tensor) -> Tensor:
     """Compute (x - mean) / (std + 1e-8) over the mask (n-1 deviation), 0 in padding, [B, T]."""
     inside = values[mask.bool()]
     if len(inside) < 2:
@@ -104,9 +105,7 @@ def whiten(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return (values - inside.mean()) / (inside.std() + 1e-8) * mask
 
 
-def top_entropy_only(
-    advantages: torch.Tensor, entropy: torch.Tensor, mask: torch.Tensor, share: float
-) -> torch.Tensor:
+def top_entropy_only(advantages: Tensor, entropy: Tensor, mask: Tensor, share: float) -> Tensor:
     """Compute I[H_t >= threshold] A_t, [B, T]; `share` of the mask's tokens reach the threshold.
 
     Wang et al. 2025, arXiv:2506.01939: their indicator precedes the surrogate, and every token
@@ -119,7 +118,7 @@ def top_entropy_only(
     return advantages * (entropy >= threshold)
 
 
-def _gae(rewards: torch.Tensor, samples: Samples, gamma: float, lam: float) -> torch.Tensor:
+def _gae(rewards: Tensor, samples: Samples, gamma: float, lam: float) -> Tensor:
     assert samples.end_value is not None  # a critic has filled it
     return gae(
         rewards,
@@ -131,31 +130,31 @@ def _gae(rewards: torch.Tensor, samples: Samples, gamma: float, lam: float) -> t
     )
 
 
-def _right_only(rewards: torch.Tensor, samples: Samples) -> torch.Tensor:
+def _right_only(rewards: Tensor, samples: Samples) -> Tensor:
     """Compute 1 for the tokens of right responses. RAFT, arXiv:2304.06767."""
     return samples.is_correct[:, None] * samples.mask
 
 
-def _one(rewards: torch.Tensor, samples: Samples) -> torch.Tensor:
+def _one(rewards: Tensor, samples: Samples) -> Tensor:
     return samples.mask.clone()
 
 
-def _divergence(rewards: torch.Tensor, samples: Samples) -> torch.Tensor:
+def _divergence(rewards: Tensor, samples: Samples) -> Tensor:
     """Return the penalty of each token, which is all that there is in the rewards."""
     return rewards * samples.mask
 
 
-def _return(rewards: torch.Tensor, samples: Samples, gamma: float) -> torch.Tensor:
+def _return(rewards: Tensor, samples: Samples, gamma: float) -> Tensor:
     return reward_to_go(rewards, gamma) * samples.mask
 
 
-def _batch_baseline(rewards: torch.Tensor, samples: Samples, gamma: float) -> torch.Tensor:
+def _batch_baseline(rewards: Tensor, samples: Samples, gamma: float) -> Tensor:
     """Compute reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
     returns = _return(rewards, samples, gamma)
     return (returns - returns.sum() / samples.mask.sum().clamp_min(1)) * samples.mask
 
 
-TOKEN_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
+TOKEN_ADVANTAGES: dict[str, Callable[..., Tensor]] = {
     "gae": _gae,
     "right_only": _right_only,
     "one": _one,
@@ -167,9 +166,7 @@ TOKEN_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
 kind."""
 
 
-def compute_advantages(
-    rewards: torch.Tensor, samples: Samples, advantage: Advantage
-) -> torch.Tensor:
+def compute_advantages(rewards: Tensor, samples: Samples, advantage: Advantage) -> Tensor:
     """Compute the advantages of a batch, [B, T], by the kind and its fields. A group advantage
     comes from the total reward of each response and is equal for all of its tokens. Raises
     ValueError for a group of one."""
@@ -185,9 +182,7 @@ def compute_advantages(
     return advantages_B[:, None] * samples.mask
 
 
-def _group_advantages(
-    rewards_B: torch.Tensor, group_B: torch.Tensor, advantage: Advantage
-) -> torch.Tensor:
+def _group_advantages(rewards_B: Tensor, group_B: Tensor, advantage: Advantage) -> Tensor:
     advantages_B = torch.zeros_like(rewards_B)
     for number in group_B.unique():
         members = group_B == number

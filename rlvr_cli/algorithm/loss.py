@@ -1,6 +1,6 @@
 """Compute the loss of one micro-batch as the algorithm defines it: pure functions on [B, T]."""
 
-import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import KL, Correction, Critic, GeometricMask
@@ -19,7 +19,7 @@ from rlvr_cli.algorithm.samples import Samples
 
 def policy_loss(
     algo: Algorithm, inputs: LossInputs, denominators: LossDenominators, kl_coef: float
-) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute the micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
     mask, old_logprobs = inputs.mask, inputs.old_logprobs
     surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.fields)
@@ -51,7 +51,7 @@ def policy_loss(
     return loss, per_token
 
 
-def corrected(correction: Correction, log_weight: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def corrected(correction: Correction, log_weight: Tensor, mask: Tensor) -> Tensor:
     """Compute the weights of a correction [B, T], those of a mask times the weights beside it."""
     weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, mask, **correction.fields)
     if isinstance(correction, GeometricMask) and correction.weight is not None:
@@ -59,7 +59,7 @@ def corrected(correction: Correction, log_weight: torch.Tensor, mask: torch.Tens
     return weight
 
 
-def rejected(samples: Samples, algo: Algorithm) -> torch.Tensor | None:
+def rejected(samples: Samples, algo: Algorithm) -> Tensor | None:
     """Return which responses the correction rejects, bool [B]; None where it rejects none ever."""
     correction = algo.correction
     if correction is None or not correction.rejects:
@@ -71,18 +71,18 @@ def rejected(samples: Samples, algo: Algorithm) -> torch.Tensor | None:
 
 def critic_loss(
     critic: Critic,
-    values: torch.Tensor,
-    old_values: torch.Tensor,
-    returns: torch.Tensor,
-    mask: torch.Tensor,
+    values: Tensor,
+    old_values: Tensor,
+    returns: Tensor,
+    mask: Tensor,
     denominators: LossDenominators,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Compute the micro-batch's share of coef times the mean value loss, and that loss [B, T]."""
     per_token = value_loss(values, old_values, returns, critic.clip)
     return critic.coef * (token_mean(mask, denominators) * per_token).sum(), per_token.detach()
 
 
-def _divergence(kl: KL, inputs: LossInputs) -> torch.Tensor:
+def _divergence(kl: KL, inputs: LossInputs) -> Tensor:
     """Estimate KL(pi|reference) or, with the sampling policy as reference, KL(old|pi), since the
     samples are the old policy's (PPO's penalty form)."""
     estimate = ESTIMATORS[kl.kind]

@@ -7,23 +7,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.kl import bounded
 
 
-def importance_ratio(logprobs: torch.Tensor, old_logprobs: torch.Tensor) -> torch.Tensor:
+def importance_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
     """Compute r_t = exp(logprobs - old_logprobs), [B, T]; the exponent is kept within +-20."""
     return bounded(logprobs - old_logprobs).exp()
 
 
-def of_response(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def of_response(values: Tensor, mask: Tensor) -> Tensor:
     """Sum the values over each response, [B, 1]: of log-ratios, the log of their product."""
     return (values * mask).sum(1, keepdim=True)
 
 
-def sequence_ratio(
-    logprobs: torch.Tensor, old_logprobs: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
+def sequence_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tensor:
     """Compute s = exp(mean over t of (logprobs - old_logprobs)), [B, T], one for a response.
 
     GSPO, Zheng et al. 2025, arXiv:2507.18071, eq. 7.
@@ -33,8 +32,8 @@ def sequence_ratio(
 
 
 def clipped_surrogate(
-    ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
-) -> torch.Tensor:
+    ratio: Tensor, advantages: Tensor, clip_low: float, clip_high: float
+) -> Tensor:
     """Compute min(r_t A_t, clip(r_t, 1 - clip_low, 1 + clip_high) A_t), [B, T], to be maximized.
 
     PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7; separate bounds: DAPO, Yu et al. 2025,
@@ -44,9 +43,7 @@ def clipped_surrogate(
     return torch.minimum(ratio * advantages, clipped * advantages)
 
 
-def is_beyond(
-    values: torch.Tensor, advantages: torch.Tensor, least: float, most: float
-) -> torch.Tensor:
+def is_beyond(values: Tensor, advantages: Tensor, least: float, most: float) -> Tensor:
     """Return where values are above `most` with A > 0, or below `least` with A < 0, bool [B, T]."""
     return ((values > most) & (advantages > 0)) | ((values < least) & (advantages < 0))
 
@@ -55,24 +52,24 @@ def is_beyond(
 class LossInputs:
     """The inputs of the policy loss, all [B, T]."""
 
-    logprobs: torch.Tensor
-    entropy: torch.Tensor
-    old_logprobs: torch.Tensor
+    logprobs: Tensor
+    entropy: Tensor
+    old_logprobs: Tensor
     """Those of the policy that sampled, computed by the trainer."""
-    rollout_logprobs: torch.Tensor
+    rollout_logprobs: Tensor
     """Those of the policy that sampled, computed by the engine."""
-    ref_logprobs: torch.Tensor
-    advantages: torch.Tensor
-    mask: torch.Tensor
-    is_right: torch.Tensor
+    ref_logprobs: Tensor
+    advantages: Tensor
+    mask: Tensor
+    is_right: Tensor
     """1 for the tokens of right responses."""
 
     @property
-    def ratio(self) -> torch.Tensor:
+    def ratio(self) -> Tensor:
         return importance_ratio(self.logprobs, self.old_logprobs)
 
 
-Surrogate = tuple[torch.Tensor, torch.Tensor]
+Surrogate = tuple[Tensor, Tensor]
 
 
 def policy_gradient(inputs: LossInputs) -> Surrogate:
@@ -164,7 +161,7 @@ def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     return surrogate, is_beyond(log_ratio, inputs.advantages, -low, high)
 
 
-def _clip(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> Surrogate:
+def _clip(ratio: Tensor, advantages: Tensor, low: float, high: float) -> Surrogate:
     surrogate = clipped_surrogate(ratio, advantages, low, high)
     return surrogate, is_beyond(ratio, advantages, 1 - low, 1 + high)
 
@@ -196,28 +193,28 @@ class LossDenominators:
     right_tokens: int = 0
 
 
-def token_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
+def token_mean(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / sum_i |o_i|: every token of the optimizer step counts alike. DAPO, eq. 12."""
     return mask / denominators.tokens
 
 
-def sequence_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
+def sequence_mean(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / (B |o_i|): every response of the optimizer step counts alike. GRPO, eq. 3."""
     return mask / (denominators.responses * mask.sum(-1, keepdim=True).clamp_min(1))
 
 
-def sequence_sum(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
+def sequence_sum(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE; of a
     response's ratio |o_i| times the surrogate, as in LUSPO, Liu et al. 2026, arXiv:2602.05261."""
     return mask / denominators.responses
 
 
-def constant_length(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
+def constant_length(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / (B L), L the longest length for all. Dr. GRPO, arXiv:2503.20783, section 3.2."""
     return mask / (denominators.responses * denominators.max_tokens)
 
 
-AGGREGATIONS: dict[str, Callable[[torch.Tensor, LossDenominators], torch.Tensor]] = {
+AGGREGATIONS: dict[str, Callable[[Tensor, LossDenominators], Tensor]] = {
     "token_mean": token_mean,
     "sequence_mean": sequence_mean,
     "sequence_sum": sequence_sum,
@@ -227,43 +224,35 @@ AGGREGATIONS: dict[str, Callable[[torch.Tensor, LossDenominators], torch.Tensor]
 `mask` is that of one micro-batch; responses without a token in it count nowhere."""
 
 
-def truncated_weight(log_weight: torch.Tensor, mask: torch.Tensor, cap: float) -> torch.Tensor:
+def truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:
     """Compute min(w_t, cap), [B, T]. Truncated importance sampling, Yao et al. 2025."""
     return bounded(log_weight).exp().clamp_max(cap)
 
 
-def masked_weight(
-    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
-) -> torch.Tensor:
+def masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
     """Compute w_t where low <= w_t <= high, else 0, [B, T]. IcePop, Ling team 2025,
     arXiv:2510.18855 (0.5 and 5)."""
     weight = bounded(log_weight).exp()
     return torch.where((weight >= low) & (weight <= high), weight, 0.0)
 
 
-def sequence_truncated_weight(
-    log_weight: torch.Tensor, mask: torch.Tensor, cap: float
-) -> torch.Tensor:
+def sequence_truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:
     """Compute min(W, cap), [B, T], with W = prod_t w_t, one for a response."""
     return truncated_weight(of_response(log_weight, mask).expand_as(log_weight), mask, cap)
 
 
-def sequence_masked_weight(
-    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
-) -> torch.Tensor:
+def sequence_masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
     """Compute W where low <= W <= high, else 0, [B, T], with W = prod_t w_t, one for a response."""
     return masked_weight(of_response(log_weight, mask).expand_as(log_weight), mask, low, high)
 
 
-def geometric_mask(
-    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
-) -> torch.Tensor:
+def geometric_mask(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
     """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0; [B, T], alike in t."""
     mean = sequence_ratio(log_weight, torch.zeros_like(log_weight), mask)
     return ((mean >= low) & (mean <= high)).to(mask)
 
 
-IMPORTANCE_CORRECTIONS: dict[str, Callable[..., torch.Tensor]] = {
+IMPORTANCE_CORRECTIONS: dict[str, Callable[..., Tensor]] = {
     "truncate": truncated_weight,
     "mask": masked_weight,
     "sequence_truncate": sequence_truncated_weight,
@@ -274,9 +263,7 @@ IMPORTANCE_CORRECTIONS: dict[str, Callable[..., torch.Tensor]] = {
 of tokens [B, T]; those of a rejected response are 0."""
 
 
-def value_loss(
-    values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float | None
-) -> torch.Tensor:
+def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip: float | None) -> Tensor:
     """Compute (V - R)^2, [B, T]; with a clip the larger of it and (V_old + clip(V - V_old) - R)^2.
 
     PPO, Schulman et al. 2017, and its reference implementation.
@@ -288,7 +275,7 @@ def value_loss(
     return torch.maximum(plain, (near - returns).square())
 
 
-def explained_variance(values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor) -> float:
+def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> float:
     """Compute 1 - Var(R - V) / Var(R) over the mask: 1 is perfect, 0 no better than a constant."""
     inside = mask.bool()
     variance = returns[inside].var(correction=0)

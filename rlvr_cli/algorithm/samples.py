@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import candidates
@@ -24,38 +25,38 @@ class Samples:
     response_ids: list[Sequence[int]]
     sample: list[int]
     """The number of a response among those to its prompt."""
-    group: torch.Tensor
+    group: Tensor
     """The place of its group in the batch."""
-    reward: torch.Tensor
+    reward: Tensor
     """Of the whole response, shaped by its length if configured."""
-    is_fresh: torch.Tensor
+    is_fresh: Tensor
     """Whether the weights at the start of this step sampled it. False if it was carried over."""
-    is_cut_off: torch.Tensor
-    is_correct: torch.Tensor
+    is_cut_off: Tensor
+    is_correct: Tensor
     """Whether the verdict is `correct`, whatever the reward."""
-    mask: torch.Tensor
+    mask: Tensor
     """1 for the tokens of the response, the end token among them."""
-    token_figures: torch.Tensor
+    token_figures: Tensor
     """[B, T, figures]: what the loss was computed from in the newest epoch (TOKEN_FIGURES)."""
-    terms: torch.Tensor | None = None
+    terms: Tensor | None = None
     """[B, rewards, 2]: the value and the weight of each reward, the length's penalty last. None if
     only their sum counts."""
-    rollout_logprobs: torch.Tensor | None = None
+    rollout_logprobs: Tensor | None = None
     """ROLLOUT: the engine's. None for responses that were not sampled."""
-    old_logprobs: torch.Tensor | None = None
+    old_logprobs: Tensor | None = None
     """LOG-PROBABILITIES of the policy that sampled: the trainer's, or all the engine's. None if a
     batch trains once (`Updater` says which ones the loss takes then)."""
-    entropy: torch.Tensor | None = None
-    ref_logprobs: torch.Tensor | None = None
-    old_values: torch.Tensor | None = None
-    end_value: torch.Tensor | None = None
+    entropy: Tensor | None = None
+    ref_logprobs: Tensor | None = None
+    old_values: Tensor | None = None
+    end_value: Tensor | None = None
     """[B]: V after the last token."""
-    is_rejected: torch.Tensor | None = None
+    is_rejected: Tensor | None = None
     """CORRECTION, [B]: the response does not train, because the gap between engine and trainer is
     too large. None if the correction never rejects any."""
-    advantages: torch.Tensor | None = None
+    advantages: Tensor | None = None
     """ADVANTAGE."""
-    returns: torch.Tensor | None = None
+    returns: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.response_ids)
@@ -66,9 +67,9 @@ class Samples:
         pairs = zip(self.prompt_ids, self.response_ids, strict=True)
         return [(len(prompt), len(response)) for prompt, response in pairs]
 
-    def column(self, name: str) -> torch.Tensor:
+    def column(self, name: str) -> Tensor:
         """Return a column [B, T]. Return zeros if it was not filled."""
-        column: torch.Tensor | None = getattr(self, name)
+        column: Tensor | None = getattr(self, name)
         return torch.zeros_like(self.mask) if column is None else column
 
     def only(self, rows: Sequence[int]) -> "Samples":
@@ -125,7 +126,7 @@ def to_samples(
     return samples
 
 
-def _padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
+def _padded(rows: Sequence[Sequence[float]]) -> Tensor:
     """Return rows of numbers as a tensor [B, T] in float64, with 0 after their ends."""
     T = max(map(len, rows), default=0)
     filled = [[*row, *[0.0] * (T - len(row))] for row in rows]

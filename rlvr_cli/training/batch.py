@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.types import by_key
@@ -25,7 +25,7 @@ class MicroBatch:
     """Whether it is the last one of these rows."""
 
     @property
-    def mask(self) -> torch.Tensor:
+    def mask(self) -> Tensor:
         """Return the mask [b, t]: 1 for response tokens. It comes from lengths, never from ids."""
         return self.inputs.mask
 
@@ -35,11 +35,11 @@ class MicroBatch:
         return sum(len(self.samples.response_ids[row]) for row in self.rows)
 
     @property
-    def is_fresh(self) -> torch.Tensor:
+    def is_fresh(self) -> Tensor:
         """Return which rows the present weights sampled, bool [b, 1]."""
         return send(self.samples.is_fresh[self.rows, None], self.mask.device)
 
-    def column(self, name: str) -> torch.Tensor:
+    def column(self, name: str) -> Tensor:
         """Return a column of these rows, [b, t], in the mask's type."""
         column = self.samples.column(name)[self.rows, : self.mask.shape[1]]
         return send(column.to(self.mask.dtype), self.mask.device)

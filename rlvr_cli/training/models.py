@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.model.forward import Forward
 from rlvr_cli.model.policy import (
@@ -75,7 +76,7 @@ def _make_reference(session: Session, policy: Policy) -> Policy | None:
 
 
 def _digest_of_start(session: Session, reference: Policy | None) -> str:
-    weights: list[torch.Tensor] = []
+    weights: list[Tensor] = []
     if session.plan.config.lora.rank is not None:
         weights += [p for p in session.policy.model.parameters() if not p.requires_grad]
     elif reference is not None and session.teacher is None:

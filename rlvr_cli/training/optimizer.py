@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.ranks.group import own_slice
@@ -31,7 +32,7 @@ def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
         group["lr"] = group["peak"] * factor
 
 
-def round_at_random(values: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+def round_at_random(values: Tensor, generator: torch.Generator) -> Tensor:
     """Round float32 to one of its two neighbors in bfloat16, so that the mean over roundings is the
     number itself: updates smaller than half a step are not lost."""
     noise = torch.randint(
@@ -56,9 +57,7 @@ class BFloat16AdamW(torch.optim.AdamW):
                 if parameter.grad is not None:
                     self._step_one(parameter, parameter.grad, group)
 
-    def _step_one(
-        self, parameter: torch.Tensor, gradient: torch.Tensor, group: dict[str, Any]
-    ) -> None:
+    def _step_one(self, parameter: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[parameter]
         if not state:
             state["step"] = torch.tensor(0.0)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.samples import Samples
@@ -63,10 +64,10 @@ class Scorer:
         self,
         samples: Samples,
         rows: Sequence[int],
-        compute: Callable[[MicroBatch], torch.Tensor],
+        compute: Callable[[MicroBatch], Tensor],
         columns: int = 1,
         model: Policy | None = None,
-    ) -> torch.Tensor:
+    ) -> Tensor:
         """Return `compute` of these rows as [columns, B, T], 0 in the others.
 
         `compute` gets micro-batches of b rows, laid out for `model` (the policy by default), and
@@ -89,7 +90,7 @@ def _add_old_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> 
     is_fresh = samples.is_fresh
     rows = [row for row in range(len(samples)) if needs_entropy or is_fresh[row]]
 
-    def compute(part: MicroBatch) -> torch.Tensor:
+    def compute(part: MicroBatch) -> Tensor:
         logprobs, entropy, _ = scorer.policy(part.inputs, needs_entropy)
         return torch.stack([logprobs, entropy])
 
@@ -108,11 +109,11 @@ def _add_values(samples: Samples, scorer: Scorer, critic: Critic, bootstraps: bo
         for row in samples.is_cut_off.nonzero()[:, 0].tolist():
             response_ids[row] = [*response_ids[row], response_ids[row][-1]]
 
-    def compute(part: MicroBatch) -> torch.Tensor:
+    def compute(part: MicroBatch) -> Tensor:
         states_N = None
         if critic.body is None:
             states_N = scorer.policy(part.inputs, with_head=False)
-        values: torch.Tensor = critic(part.inputs, states_N)
+        values: Tensor = critic(part.inputs, states_N)
         return values
 
     extended = replace(samples, response_ids=response_ids)

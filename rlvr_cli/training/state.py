@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.model.adapter import layers
 from rlvr_cli.ranks.group import spread
@@ -15,7 +16,7 @@ class State:
     """The state that a part of a run resumes from: JSON values, and tensors by name."""
 
     values: dict[str, Any]
-    tensors: dict[str, torch.Tensor]
+    tensors: dict[str, Tensor]
 
     def __or__(self, other: "State") -> "State":
         return State(self.values | other.values, self.tensors | other.tensors)
@@ -26,7 +27,7 @@ def module_state(name: str, module: torch.nn.Module) -> State:
     return State({}, {f"{name}.{key}": p.detach() for key, p in _changing(module)})
 
 
-def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy the parameters of `module_state`. Raises ValueError if a shape differs."""
     stored = part(name, tensors)
     with torch.no_grad():
@@ -43,7 +44,7 @@ def _changing(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter
             yield key, parameter
 
 
-def part(name: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def part(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors called `NAME.…`, by the rest of their names."""
     prefix = f"{name}."
     return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
@@ -68,7 +69,7 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
     if _outline(groups) != _outline(stored_groups):
         raise ValueError("the optimizer's settings are not those of this run")
     parameters = [parameter for group in groups for parameter in group["params"]]
-    stored: dict[int, dict[str, torch.Tensor]] = {}
+    stored: dict[int, dict[str, Tensor]] = {}
     for key, tensor in part("optimizer", state.tensors).items():
         index, _, name = key.partition(".")
         stored.setdefault(int(index), {})[name] = tensor

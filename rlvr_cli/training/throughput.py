@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.group_filter import GroupBatch, trains, with_signal
 from rlvr_cli.model.packing import attention_sizes
@@ -81,7 +82,7 @@ def update_flops(model: Any, lengths: Lengths, bodies: int = 1) -> float:
     head = model.get_output_embeddings().weight
     not_body = {id(embedding), id(head)}
 
-    def flops(weight: torch.Tensor) -> int:
+    def flops(weight: Tensor) -> int:
         return (6 if weight.requires_grad else 4) * weight.numel()
 
     body = sum(flops(weight) for weight in model.parameters() if id(weight) not in not_body)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import CONTROLS
@@ -208,7 +209,7 @@ class Updater:
         """Add up the gradients of all micro-batches of these rows, and take a step."""
         denominators = self._denominators(samples, rows)
         self.optimizer.zero_grad()
-        totals: defaultdict[str, torch.Tensor | float] = defaultdict(float)
+        totals: defaultdict[str, Tensor | float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, rows, self.optim.micro_tokens):
             loss, per_token = self.objective(batch, denominators, learns_policy)
             # Gradients stay whole on a GPU until the last micro-batch; offloaded ones cannot.
@@ -243,11 +244,11 @@ class Updater:
             sums[name] += value
         self.optimizer.step()
 
-    def _clip_gradients(self, module: torch.nn.Module) -> torch.Tensor:
+    def _clip_gradients(self, module: torch.nn.Module) -> Tensor:
         """Clip the norm of a module's gradients, and return what it was."""
         return whole(torch.nn.utils.clip_grad_norm_(module.parameters(), self.optim.grad_clip))
 
-    def _to_host(self, values: Mapping[str, torch.Tensor | float]) -> dict[str, float]:
+    def _to_host(self, values: Mapping[str, Tensor | float]) -> dict[str, float]:
         """Copy numbers to the host, all at once: the only point at which the GPU is waited for."""
         device = self.policy.device
         numbers = [torch.as_tensor(value).to(device, torch.float64) for value in values.values()]
@@ -255,7 +256,7 @@ class Updater:
 
     def objective(
         self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
-    ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         """Compute the micro-batch's share of the step's loss, and per-token metrics [B, T].
 
         While only the critic learns, the policy's metrics are computed without a gradient. The
@@ -285,7 +286,7 @@ class Updater:
         return loss, per_token
 
     def _store_token_figures(
-        self, batch: MicroBatch, inputs: LossInputs, is_clipped: torch.Tensor
+        self, batch: MicroBatch, inputs: LossInputs, is_clipped: Tensor
     ) -> None:
         columns = (inputs.logprobs, inputs.ratio, inputs.advantages, inputs.entropy, is_clipped)
         figures = torch.stack(columns, -1).detach()
@@ -333,7 +334,7 @@ class Updater:
         """
         fresh = samples.is_fresh.nonzero()[:, 0].tolist()
         denominators = self._denominators(samples, fresh)
-        sums: defaultdict[str, torch.Tensor | float] = defaultdict(float)
+        sums: defaultdict[str, Tensor | float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
             inputs = self._loss_inputs(batch, self.policy(batch.inputs, entropy=False))
             _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
