@@ -99,10 +99,10 @@ def gae(
 
 def whiten(values: Tensor, mask: Tensor) -> Tensor:
     """Compute (x - mean) / (std + 1e-8) over the mask (n-1 deviation), 0 in padding, [B, T]."""
-    inside = values[mask.bool()]
-    if len(inside) < 2:
+    in_mask = values[mask.bool()]
+    if len(in_mask) < 2:
         return torch.zeros_like(values)
-    return (values - inside.mean()) / (inside.std() + 1e-8) * mask
+    return (values - in_mask.mean()) / (in_mask.std() + 1e-8) * mask
 
 
 def top_entropy_only(advantages: Tensor, entropy: Tensor, mask: Tensor, share: float) -> Tensor:
@@ -111,10 +111,10 @@ def top_entropy_only(advantages: Tensor, entropy: Tensor, mask: Tensor, share: f
     Wang et al. 2025, arXiv:2506.01939: their indicator precedes the surrogate, and every token
     counts in the denominator. H_t is the policy's before the update, the threshold the batch's.
     """
-    inside = entropy[mask.bool()]
-    if not len(inside):
+    in_mask = entropy[mask.bool()]
+    if not len(in_mask):
         return advantages
-    threshold = inside.topk(math.ceil(share * len(inside) - 1e-9)).values[-1]
+    threshold = in_mask.topk(math.ceil(share * len(in_mask) - 1e-9)).values[-1]
     return advantages * (entropy >= threshold)
 
 

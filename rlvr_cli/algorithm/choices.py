@@ -109,8 +109,8 @@ class Algorithm(Section):
     @property
     def correction(self) -> Correction | None:
         """Return the correction; None where there is none, or where `auto` is undecided."""
-        chosen = self.importance_correction
-        return None if isinstance(chosen, AutoCorrection) else chosen
+        correction = self.importance_correction
+        return None if isinstance(correction, AutoCorrection) else correction
 
     def decided(self, computes_alike: bool, rewards_verdict: bool) -> "Algorithm":
         """Return the row with a decision in place of each `auto`: the correction, and the metric of
@@ -195,7 +195,7 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
     is_on_policy = surrogate == "policy_gradient"  # its gradient is that of the present policy's
     uses_engine = a.old_logprobs == "engine"
     needs_sampling = a.filter is not None or a.correction is not None or uses_engine
-    has_response_ratio = a.surrogate.is_of_response
+    has_response_ratio = a.surrogate.has_response_ratio
     has_old_reference = kl is not None and not a.has_reference_model  # the policy that sampled
     is_k1 = kl is not None and kl.kind == "k1"
     has_soft_penalty = isinstance(a.overlong, SoftOverlong)

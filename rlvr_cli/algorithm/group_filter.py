@@ -138,9 +138,9 @@ class GroupBatch:
     def finish(self) -> list[Group]:
         """Cut the batch to its size. Return the groups that the next step begins with: the surplus,
         or all of a batch that is given up."""
-        chosen = self.algo.filter
-        if chosen is not None and chosen.on_cap != "train" and len(self.groups) < self.size:
-            self.given_up = chosen.on_cap
+        rule = self.algo.filter
+        if rule is not None and rule.on_cap != "train" and len(self.groups) < self.size:
+            self.given_up = rule.on_cap
             return self.groups
         surplus = self.groups[self.size :]
         self.groups = self.groups[: self.size]

@@ -90,7 +90,7 @@ class Divergence(Advantage):
 class Surrogate(Choice):
     """The objective of a token, to be maximized."""
 
-    is_of_response: ClassVar[bool] = False
+    has_response_ratio: ClassVar[bool] = False
     """Whether there is one ratio per response, which needs one advantage per response."""
 
 
@@ -124,7 +124,7 @@ class Dppo(Surrogate):
 
 
 class SequenceClip(_Clipping):
-    is_of_response: ClassVar[bool] = True
+    has_response_ratio: ClassVar[bool] = True
     kind: Literal["sequence_clip"] = "sequence_clip"
     low: float = Field(3e-4, ge=0, le=1)
     high: float = Field(4e-4, ge=0)
@@ -145,7 +145,7 @@ class Sapo(Surrogate):
 
 
 class Vespo(Surrogate):
-    is_of_response: ClassVar[bool] = True
+    has_response_ratio: ClassVar[bool] = True
     kind: Literal["vespo"] = "vespo"
     k_pos: float = Field(2.0, ge=0)
     """Power of the weight where A >= 0."""
@@ -158,7 +158,7 @@ class Vespo(Surrogate):
 
 
 class Gmpo(Surrogate):
-    is_of_response: ClassVar[bool] = True
+    has_response_ratio: ClassVar[bool] = True
     kind: Literal["gmpo"] = "gmpo"
     low: float = Field(0.4, ge=0)
     """Lower clip of a token's ratio, exp(-low)."""

@@ -29,7 +29,7 @@ def policy_loss(
     token_loss = -surrogate - algo.entropy_coef * inputs.entropy
     # A bound on a response is at work with its advantage; one on a token on its ratio's own side.
     is_above = inputs.ratio > 1
-    if algo.surrogate.is_of_response:
+    if algo.surrogate.has_response_ratio:
         is_above = inputs.advantages > 0
     per_token = {
         "entropy": inputs.entropy.detach(),

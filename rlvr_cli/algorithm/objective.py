@@ -17,7 +17,7 @@ def importance_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
     return bounded(logprobs - old_logprobs).exp()
 
 
-def of_response(values: Tensor, mask: Tensor) -> Tensor:
+def response_sum(values: Tensor, mask: Tensor) -> Tensor:
     """Sum the values over each response, [B, 1]: of log-ratios, the log of their product."""
     return (values * mask).sum(1, keepdim=True)
 
@@ -27,7 +27,7 @@ def sequence_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tens
 
     GSPO, Zheng et al. 2025, arXiv:2507.18071, eq. 7.
     """
-    mean = of_response(logprobs - old_logprobs, mask) / mask.sum(1, keepdim=True).clamp_min(1)
+    mean = response_sum(logprobs - old_logprobs, mask) / mask.sum(1, keepdim=True).clamp_min(1)
     return bounded(mean).exp().expand_as(logprobs)
 
 
@@ -43,9 +43,9 @@ def clipped_surrogate(
     return torch.minimum(ratio * advantages, clipped * advantages)
 
 
-def is_beyond(values: Tensor, advantages: Tensor, least: float, most: float) -> Tensor:
-    """Return where values are above `most` with A > 0, or below `least` with A < 0, bool [B, T]."""
-    return ((values > most) & (advantages > 0)) | ((values < least) & (advantages < 0))
+def is_beyond(values: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
+    """Return where values are above `high` with A > 0, or below `low` with A < 0, bool [B, T]."""
+    return ((values > high) & (advantages > 0)) | ((values < low) & (advantages < 0))
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,10 @@ def vespo(
 
     VESPO, 2026, arXiv:2602.10693, and its authors' code: no bound; the weight is 1 at W = 1.
     """
-    log_weight = bounded(of_response(inputs.logprobs - inputs.old_logprobs, inputs.mask)).detach()
+    log_weight = bounded(response_sum(inputs.logprobs - inputs.old_logprobs, inputs.mask)).detach()
     positive = (inputs.advantages >= 0).to(inputs.mask)
-    k, lam = k_neg + (k_pos - k_neg) * positive, lam_neg + (lam_pos - lam_neg) * positive
+    k = k_neg + (k_pos - k_neg) * positive
+    lam = lam_neg + (lam_pos - lam_neg) * positive
     weight = (k * log_weight + lam * (1 - log_weight.exp())).exp()
     none = torch.zeros_like(inputs.mask, dtype=torch.bool)
     return weight * inputs.advantages * inputs.logprobs, none
@@ -155,9 +156,10 @@ def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
 
     GMPO, Zhao et al. 2025, arXiv:2507.20673, eq. 4, in log space.
     """
-    log_ratio, sign = inputs.logprobs - inputs.old_logprobs, inputs.advantages.sign()
-    kept = sign * torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-low, high))
-    surrogate = sequence_ratio(kept, torch.zeros_like(kept), inputs.mask) * inputs.advantages
+    log_ratio = inputs.logprobs - inputs.old_logprobs
+    sign = inputs.advantages.sign()
+    clipped = sign * torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-low, high))
+    surrogate = sequence_ratio(clipped, torch.zeros_like(clipped), inputs.mask) * inputs.advantages
     return surrogate, is_beyond(log_ratio, inputs.advantages, -low, high)
 
 
@@ -238,12 +240,12 @@ def masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: float) -> 
 
 def sequence_truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:
     """Compute min(W, cap), [B, T], with W = prod_t w_t, one for a response."""
-    return truncated_weight(of_response(log_weight, mask).expand_as(log_weight), mask, cap)
+    return truncated_weight(response_sum(log_weight, mask).expand_as(log_weight), mask, cap)
 
 
 def sequence_masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
     """Compute W where low <= W <= high, else 0, [B, T], with W = prod_t w_t, one for a response."""
-    return masked_weight(of_response(log_weight, mask).expand_as(log_weight), mask, low, high)
+    return masked_weight(response_sum(log_weight, mask).expand_as(log_weight), mask, low, high)
 
 
 def geometric_mask(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
@@ -268,17 +270,17 @@ def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip: float 
 
     PPO, Schulman et al. 2017, and its reference implementation.
     """
-    plain = (values - returns).square()
+    error = (values - returns).square()
     if clip is None:
-        return plain
-    near = old_values + (values - old_values).clamp(-clip, clip)
-    return torch.maximum(plain, (near - returns).square())
+        return error
+    clipped = old_values + (values - old_values).clamp(-clip, clip)
+    return torch.maximum(error, (clipped - returns).square())
 
 
 def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> float:
     """Compute 1 - Var(R - V) / Var(R) over the mask: 1 is perfect, 0 no better than a constant."""
-    inside = mask.bool()
-    variance = returns[inside].var(correction=0)
+    in_mask = mask.bool()
+    variance = returns[in_mask].var(correction=0)
     if variance == 0:
         return 0.0
-    return float(1 - (returns - values)[inside].var(correction=0) / variance)
+    return float(1 - (returns - values)[in_mask].var(correction=0) / variance)

@@ -19,7 +19,7 @@ class MicroBatch:
     samples: Samples
     rows: list[int]
     inputs: ModelInputs
-    counts: int
+    weight: int
     """0 for a dummy pass that keeps this process in step with the others, else 1."""
     is_last: bool
     """Whether it is the last one of these rows."""
@@ -56,14 +56,14 @@ def micro_batches(
     are padded, each row counts its prompt and its padding.
     """
     is_packed = policy.chosen_forward.packed
-    cut = _cut_packed if is_packed else _cut_padded
+    partition = _cut_packed if is_packed else _cut_padded
     lay_out = pack if is_packed else pad
-    parts = deal(list(cut(samples, rows, micro_tokens)))
-    for number, (part, counts) in enumerate(parts, 1):
+    parts = deal(list(partition(samples, rows, micro_tokens)))
+    for number, (part, weight) in enumerate(parts, 1):
         prompts = [samples.prompt_ids[row] for row in part]
         responses = [samples.response_ids[row] for row in part]
         inputs = lay_out(prompts, responses, policy.device, policy.sum_dtype)
-        yield MicroBatch(samples, part, inputs, counts, is_last=number == len(parts))
+        yield MicroBatch(samples, part, inputs, weight, is_last=number == len(parts))
 
 
 def _cut_packed(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:

@@ -96,10 +96,10 @@ class StepRecord:
                 self.memory[f"memory_{memory}_gib"] = (total - free) / GIB
 
     def result(
-        self, step: int, batch: GroupBatch, carried: int, no_update: str | None
+        self, step: int, batch: GroupBatch, n_carried: int, no_update: str | None
     ) -> StepResult:
         """Return the step with its metrics as one flat row: what was sampled, what trained, how
-        fast. `carried` is how many groups wait for the next step."""
+        fast. `n_carried` is how many groups wait for the next step."""
         plan = self.session.plan
         row = {
             "step": step,
@@ -108,7 +108,7 @@ class StepRecord:
             "rejected_share": self.rejected_share,
             "gen_batches": batch.gen_batches,
             "groups_trained": 0 if no_update else len(batch.groups),
-            "groups_carried": carried,
+            "groups_carried": n_carried,
             "no_update": no_update,
             **(self._rest_figures(batch) if plan.config.data.rest else {}),
             **self.update,

@@ -78,7 +78,7 @@ class Scorer:
         shape = columns, len(samples), T
         scores = torch.zeros(shape, dtype=self.policy.sum_dtype, device=device)
         for part in micro_batches(model or self.policy, samples, rows, self.micro_tokens):
-            values = compute(part) * part.mask * part.counts
+            values = compute(part) * part.mask * part.weight
             places = send(torch.tensor(part.rows), device)
             scores[:, places, : values.shape[-1]] = values.to(scores.dtype)
         self.tokens += sum(len(samples.response_ids[row]) for row in rows)

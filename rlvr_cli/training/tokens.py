@@ -25,13 +25,13 @@ def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[dict
     numbers = {id(group): number for number, group in enumerate(batch.sampled, 1)}
     places = [place for place, group in enumerate(batch.groups) if id(group) in numbers]
     first = sorted(places, key=lambda place: not batch.groups[place].is_mixed)[:_GROUPS]
-    chosen = [row for row, place in enumerate(samples.group.tolist()) if place in first]
-    limit = _TOKENS // max(1, len(chosen))
-    figures = sum_tensor(samples.token_figures[chosen, :limit].cpu())
+    selected = [row for row, place in enumerate(samples.group.tolist()) if place in first]
+    limit = _TOKENS // max(1, len(selected))
+    figures = sum_tensor(samples.token_figures[selected, :limit].cpu())
     rows: list[dict[str, Any]] = []
     if not is_first():
         return rows
-    for row, figures_TF in zip(chosen, figures, strict=True):
+    for row, figures_TF in zip(selected, figures, strict=True):
         ids = samples.response_ids[row][:limit]
         values = figures_TF[: len(ids)].double().round(decimals=4) + 0.0  # no -0
         if not values.isfinite().all():
@@ -52,15 +52,15 @@ def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
     """Return the text that each token adds. The last token of a character has all of its text."""
     texts: list[str] = []
     start = 0
-    done = 0
+    ended = 0
     for end in range(1, len(ids) + 1):
-        parts = [list(ids[start:done]), list(ids[start:end])]
+        parts = [list(ids[start:ended]), list(ids[start:end])]
         before, now = tokenizer.batch_decode(parts, skip_special_tokens=False)
         is_complete = not now.endswith("\N{REPLACEMENT CHARACTER}")
-        if is_complete or end - done >= _LONGEST_CHARACTER or end == len(ids):
+        if is_complete or end - ended >= _LONGEST_CHARACTER or end == len(ids):
             texts.append(now[len(before) :])
-            start = done
-            done = end
+            start = ended
+            ended = end
         else:
             texts.append("")
     return texts

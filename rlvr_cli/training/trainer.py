@@ -62,7 +62,7 @@ class Trainer:
             mismatch_limit=config.rollout.mismatch_limit,
         )
         self.order = ProblemOrder(len(prompts), config.seed, config.data.rest)
-        self.carried: list[Group] = []
+        self.carried_groups: list[Group] = []
         """Groups sampled beyond a step's batch, oldest first: the next batch begins with them."""
         self.stored: list[Completion] = []
         """The response in each prompt's row, for an algorithm that samples none."""
@@ -96,7 +96,10 @@ class Trainer:
         phase = "reading" if algo.reads_responses else "rollout"
         with interruptible(), record.phase(phase, memory="awake"):
             batch = GroupBatch(
-                config.rollout.prompts, algo, self.carried, weightless=config.reward.weightless
+                config.rollout.prompts,
+                algo,
+                self.carried_groups,
+                weightless=config.reward.weightless,
             )
             start = self.order.cursor
             while missing := batch.problems_needed():
@@ -106,7 +109,7 @@ class Trainer:
                 groups = self._verify(prompts, stream)  # only when VERIFY asks for the next ones
                 self.order.note(draws, [self._is_uniform(group) for group in groups])
                 batch.add(groups)  # FILTER: the groups that train
-            self.carried = batch.finish()
+            self.carried_groups = batch.finish()
             record.rested = self.order.cursor - start - len(batch.sampled)
         samples = to_samples(
             batch.groups, algo, self.params.max_tokens, self.weight_version, config.reward.terms
@@ -154,7 +157,7 @@ class Trainer:
             record.held_out_metrics = held_out_metrics(evaluations)
         self.step = step
         self.is_between_steps = True
-        return record.result(step, batch, len(self.carried), no_update)
+        return record.result(step, batch, len(self.carried_groups), no_update)
 
     def _stream(
         self, prompts: Sequence[Prompt], draws: Sequence[tuple[int, int]]
@@ -249,7 +252,7 @@ class Trainer:
             "mismatch": self.updater.mismatch,
             "cursor": self.order.cursor,
             "resting": [[problem, *rest] for problem, rest in self.order.resting.items()],
-            "carried": groups_as_json(self.carried, self.prompts),
+            "carried": groups_as_json(self.carried_groups, self.prompts),
         }
         state = State(values, {"torch_rng": torch.get_rng_state()}) | self.updater.state_dict()
         if self.reference is not None and self.config.algorithm.renewal:
@@ -267,7 +270,7 @@ class Trainer:
         self.order.cursor = values["cursor"]
         resting = values.get("resting", [])
         self.order.resting = {problem: (k, until) for problem, k, until in resting}
-        self.carried = groups_from_json(values["carried"], self.prompts)
+        self.carried_groups = groups_from_json(values["carried"], self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have used random numbers
         if self.reference is not None and self.config.algorithm.renewal:

@@ -31,9 +31,9 @@ from rlvr_cli.training.state import (
 )
 
 SCHEDULES: dict[str, Callable[[float], float]] = {
-    "constant": lambda done: 1.0,
-    "linear": lambda done: 1.0 - done,
-    "cosine": lambda done: (1 + math.cos(math.pi * done)) / 2,
+    "constant": lambda progress: 1.0,
+    "linear": lambda progress: 1.0 - progress,
+    "cosine": lambda progress: (1 + math.cos(math.pi * progress)) / 2,
 }
 """The learning rate's share of its peak, by the share of the steps after the warm-up."""
 ROUNDING = 1e-5
@@ -151,8 +151,8 @@ class Updater:
         if algo.critic is not None and step <= algo.critic.warmup:
             learns_policy = False
         # A linear warm-up, then the schedule.
-        done = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
-        factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](done)
+        progress = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
+        factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](progress)
         set_rates(self.optimizer, factor)
         device = self.policy.device
         samples.token_figures = torch.zeros_like(samples.token_figures, device=device)
@@ -215,12 +215,12 @@ class Updater:
             # Gradients stay whole on a GPU until the last micro-batch; offloaded ones cannot.
             is_synced = batch.is_last or self.optim.offload == "all"
             sync_gradients(filter(None, (self.policy, self.critic)), is_synced)
-            (loss * batch.counts).backward()
-            tokens = batch.counts * world() * batch.tokens
+            (loss * batch.weight).backward()
+            tokens = batch.weight * world() * batch.tokens
             advance(tokens, tokens)
-            totals["loss"] += batch.counts * loss.detach().double()
+            totals["loss"] += batch.weight * loss.detach().double()
             for name, values in per_token.items():
-                totals[name] += batch.counts * (values.detach() * batch.mask).sum().double()
+                totals[name] += batch.weight * (values.detach() * batch.mask).sum().double()
         norms = {}
         if learns_policy:
             norms["grad_norm"] = self._clip_gradients(self.policy.model)
@@ -267,7 +267,7 @@ class Updater:
             stats: TokenStats = self.policy(batch.inputs, entropy_gradient=algo.entropy_coef > 0)
             inputs = self._loss_inputs(batch, stats)
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
-        if batch.counts:
+        if batch.weight:
             self._store_token_figures(batch, inputs, per_token["clip_fraction"])
         gap = (inputs.rollout_logprobs - inputs.logprobs.detach()).abs()
         per_token["mismatch"] = gap * batch.is_fresh
@@ -341,7 +341,7 @@ class Updater:
             for name in ("approx_kl", "ref_kl"):
                 if name in per_token:
                     total = (per_token[name] * batch.mask).sum().double()
-                    sums[f"{name}_after"] += batch.counts * total
+                    sums[f"{name}_after"] += batch.weight * total
         totals = sum_values({name: float(total) for name, total in sums.items()})
         return {name: total / denominators.tokens for name, total in totals.items()}
 
@@ -361,7 +361,9 @@ _COUNTS = ("updates", "updates_skipped", "tokens", "fresh_tokens")
 
 def _means(sums: defaultdict[str, float]) -> dict[str, float]:
     """Divide each sum by its denominator over the step. Skipped optimizer steps have no part."""
-    means = {}
+    means: dict[str, float] = {}
+    if not sums["updates"]:
+        return means
     for name, total in sums.items():
         count = sums["tokens"]
         if name in _PER_UPDATE:
