@@ -24,7 +24,7 @@ def group_normalized(
     """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]. The deviation is the group's n-1 or n one
     or, with "batch", the n-1 one of all responses' rewards.
 
-    GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2; batch: Liu et al. 2025,
+    GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2. With "batch": Liu et al. 2025,
     arXiv:2508.08221.
     """
     compared = rewards_B if deviation == "batch" and rewards_B is not None else rewards_G
@@ -63,7 +63,7 @@ batch [B], and the fields of the kind."""
 
 
 def reward_to_go(rewards: Tensor, gamma: float) -> Tensor:
-    """Compute R_t = r_t + gamma R_{t+1}, [B, T]; rewards are 0 in the padding. Williams 1992."""
+    """Compute R_t = r_t + gamma R_{t+1}, [B, T]. Rewards are 0 in the padding. Williams 1992."""
     returns = torch.zeros_like(rewards)
     running = torch.zeros_like(rewards[:, 0])
     for t in reversed(range(rewards.shape[1])):
@@ -80,7 +80,7 @@ def gae(
     gamma: float,
     lam: float,
 ) -> Tensor:
-    """Compute delta_t = r_t + gamma V_{t+1} - V_t; A_t = delta_t + gamma lam A_{t+1}, [B, T].
+    """Compute A_t = delta_t + gamma lam A_{t+1}, delta_t = r_t + gamma V_{t+1} - V_t, [B, T].
 
     `end_values` [B] is V after the last token: 0 after a true end. Schulman et al. 2016,
     arXiv:1506.02438, eq. 16.
@@ -106,7 +106,7 @@ def whiten(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def top_entropy_only(advantages: Tensor, entropy: Tensor, mask: Tensor, share: float) -> Tensor:
-    """Compute I[H_t >= threshold] A_t, [B, T]; `share` of the mask's tokens reach the threshold.
+    """Compute I[H_t >= threshold] A_t, [B, T]. A `share` of the mask's tokens reach the threshold.
 
     Wang et al. 2025, arXiv:2506.01939: their indicator precedes the surrogate, and every token
     counts in the denominator. H_t is the policy's before the update, the threshold the batch's.

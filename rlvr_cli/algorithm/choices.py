@@ -1,5 +1,5 @@
-"""The choices that make an algorithm, of the kinds in `kinds`, and the table of presets. What is
-left of contradictions is refused by name."""
+"""The choices that make an algorithm, of the kinds in `kinds`, and the table of presets.
+Contradictions that can still be written are refused by name."""
 
 from importlib import resources
 from typing import Annotated, Any, Literal
@@ -56,33 +56,34 @@ class Algorithm(Section):
     )
     """How the loss of a batch is averaged over its tokens and responses."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
-    """Share of the batch's tokens with an advantage, by highest entropy; none means all."""
+    """Share of the batch's tokens with an advantage, by highest entropy. None means all."""
     importance_correction: Annotated[
         AutoCorrection | TruncatedWeights | MaskedWeights | SequenceMask | GeometricMask | None,
         ByKind,
     ] = AutoCorrection()
-    """Importance weights w = trainer / engine of a sampled token's probabilities; auto means
-    geometric_mask where the two do not both compute in float32, and none where they do."""
+    """Importance weights w = trainer / engine of a sampled token's probabilities. Auto means
+    none if both compute in float32, else geometric_mask."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
     """Source of the sampled tokens' log-probabilities: a pass of the trainer before the first
-    update, or the engine; auto means the engine if no correction needs both and, in float32, the
-    step before measured a gap no larger than rounding."""
+    update, or the engine. Auto means the engine if no correction needs both and, in float32, the
+    previous step measured a gap no larger than rounding."""
     kl: KL | None = setting(None, flag="--kl", metavar="COEF")
-    """Penalty on the KL to a reference policy, by its estimator; k3_k2 has k3's value and k2's
-    gradient. A number is the coefficient: 0 is none, and a new penalty is k3 in the loss."""
+    """Penalty on the KL to a reference policy, by its estimator: k3_k2 has k3's value and k2's
+    gradient. A number is the coefficient: 0 means none, and a new penalty is k3 in the loss."""
     epochs: int = Field(1, ge=1)
     """Number of passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)
-    """Number of optimizer steps per epoch, each on an equal share of the responses; with fewer
-    responses, one per response."""
+    """Number of optimizer steps per epoch, each on an equal share of the responses. If there
+    are fewer responses, one per response."""
     target_kl: float | None = Field(None, gt=0)
-    """Largest approx_kl after an epoch, in nats per token; above it no further epoch follows."""
+    """Largest approx_kl after an epoch, in nats per token. Above it the epochs end."""
     entropy_coef: float = Field(0.0, ge=0)
     """Coefficient of the entropy bonus."""
     positive_nll: float = Field(0.0, ge=0)
-    """Coefficient of the mean of -log pi over the tokens of right responses, beside the loss."""
+    """Coefficient of the mean of -log pi over the tokens of right responses, added to the
+    loss."""
     filter: Mixed | None = None
-    """Filter of dynamic sampling; none means that all groups train, sampled once."""
+    """Filter of dynamic sampling. None means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
     """Treatment of responses that reach the longest length."""
 
@@ -97,18 +98,18 @@ class Algorithm(Section):
 
     @property
     def has_reference_model(self) -> bool:
-        """Return whether a second set of weights is kept."""
+        """Return whether the KL needs weights other than the policy's own."""
         return self.kl is not None and self.kl.reference.kind != "old"
 
     @property
     def renewal(self) -> IterativeReference | None:
-        """Return the reference that the policy replaces every so many steps; else None."""
+        """Return the reference that is renewed from the policy. Return None if it never is."""
         reference = self.kl.reference if self.kl is not None else None
         return reference if isinstance(reference, IterativeReference) else None
 
     @property
     def correction(self) -> Correction | None:
-        """Return the correction; None where there is none, or where `auto` is undecided."""
+        """Return the correction. Return None if it is off, or if `auto` is undecided."""
         correction = self.importance_correction
         return None if isinstance(correction, AutoCorrection) else correction
 
@@ -140,7 +141,7 @@ class Algorithm(Section):
 
     @property
     def needs_old_logprobs(self) -> bool:
-        """Return whether old log-probabilities must be there before the first update; else the
+        """Return whether old log-probabilities are needed before the first update. If not, the
         policy's own at that moment will do."""
         rejects = self.correction is not None and self.correction.rejects
         return self.updates > 1 or self.rewards_kl or rejects
@@ -162,7 +163,7 @@ class Algorithm(Section):
 
     @property
     def reads_responses(self) -> bool:
-        """Return whether the responses are those of the data's rows, in the engine's place."""
+        """Return whether the responses are read from the data's rows instead of sampled."""
         return self.advantage.kind == "one"
 
     @property
@@ -187,8 +188,8 @@ class Algorithm(Section):
 
 
 def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
-    """Return for choices that are valid on their own whether they contradict each other, and what
-    is wrong then and what to do."""
+    """Return pairs for choices that are each valid: whether they contradict each other, and the
+    message that says what is wrong and what to do."""
     advantage = a.advantage.kind
     surrogate = a.surrogate.kind
     kl = a.kl
@@ -284,13 +285,13 @@ ALGORITHMS: dict[str, Algorithm] = {
     name: Algorithm.model_validate(row)
     for name, row in yaml.safe_load(_TABLE.read_text(encoding="utf-8")).items()
 }
-"""The presets. Every cell can be overridden on its own, `--set algorithm.surrogate.high=0.3`, and
+"""The presets. Every field can be overridden on its own, `--set algorithm.surrogate.high=0.3`, and
 every choice by the name of another kind, `--set algorithm.surrogate=cispo`."""
 
 
 def without_ratio(algo: Algorithm) -> str | None:
-    """Say that the surrogate's ratio does nothing; None where it matters: with several updates a
-    batch, or groups carried over."""
+    """Say that the surrogate's ratio does nothing. Return None if it matters, as it does with
+    several updates a batch or groups carried over."""
     has_ratio = algo.updates > 1 or algo.filter is not None or algo.old_logprobs == "engine"
     if has_ratio or algo.surrogate.kind == "policy_gradient":
         return None

@@ -48,7 +48,7 @@ def is_uniform(
     group: Group, algo: Algorithm, max_tokens: int, weightless: Collection[str] = ()
 ) -> bool:
     """Return whether all responses are equal in the filter's metric, or in reward if there is no
-    filter. Rewards of the `weightless` names do not count."""
+    filter. Rewards named in `weightless` do not count."""
     if algo.filter is not None:
         return not group.differs_in(algo.filter.metric)
     return not _differ_in_reward(group.judged, algo, max_tokens, weightless)
@@ -73,8 +73,7 @@ def with_signal(
 
     If a baseline or whitening takes the mean away, they are those of a group (of the batch, for
     other advantages) with different rewards. If a likelihood is maximized, they are the right ones.
-    Else they are all. Responses that are masked have none, and neither have rewards of the
-    `weightless` names.
+    Else they are all. Masked responses and rewards named in `weightless` give none.
     """
     needs_difference = algo.needs_verdicts and (algo.advantage.kind != "return" or algo.whiten)
     learns_right = algo.advantage.is_likelihood or algo.positive_nll > 0

@@ -1,6 +1,6 @@
 """Estimate the divergence from another policy, and adapt its coefficient.
 
-Pure functions; `logprobs` are those of the policy that sampled. Schulman, "Approximating KL
+All are pure functions of `logprobs`, those of the policy that sampled. Schulman, "Approximating KL
 divergence", 2020.
 """
 
@@ -17,7 +17,7 @@ def bounded(log_ratio: Tensor) -> Tensor:
 
 
 def k1(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
-    """Compute k1 = log pi - log other, [B, T]: mean KL(pi|other), terms may be negative."""
+    """Compute k1 = log pi - log other, [B, T]. The mean is KL(pi|other), terms may be negative."""
     return logprobs - other_logprobs
 
 
@@ -27,7 +27,7 @@ def k2(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
 
 
 def k3(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
-    """Compute k3 = other/pi - log(other/pi) - 1, [B, T], never negative; its gradient is biased.
+    """Compute k3 = other/pi - log(other/pi) - 1, [B, T], never negative. Its gradient is biased.
 
     GRPO, Shao et al. 2024, arXiv:2402.03300, eq. 4.
     """

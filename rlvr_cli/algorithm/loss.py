@@ -27,7 +27,7 @@ def policy_loss(
         log_weight = old_logprobs - inputs.rollout_logprobs
         surrogate = corrected(algo.correction, log_weight, mask).detach() * surrogate
     token_loss = -surrogate - algo.entropy_coef * inputs.entropy
-    # A bound on a response is at work with its advantage; one on a token on its ratio's own side.
+    # A bound on a response is reached on the side of its advantage, one on a token of its ratio.
     is_above = inputs.ratio > 1
     if algo.surrogate.has_response_ratio:
         is_above = inputs.advantages > 0
@@ -52,7 +52,7 @@ def policy_loss(
 
 
 def corrected(correction: Correction, log_weight: Tensor, mask: Tensor) -> Tensor:
-    """Compute the weights of a correction [B, T], those of a mask times the weights beside it."""
+    """Compute the weights of a correction [B, T]: those of a mask times its `weight`, if any."""
     weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, mask, **correction.fields)
     if isinstance(correction, GeometricMask) and correction.weight is not None:
         weight = weight * corrected(correction.weight, log_weight, mask)
@@ -60,7 +60,7 @@ def corrected(correction: Correction, log_weight: Tensor, mask: Tensor) -> Tenso
 
 
 def rejected(samples: Samples, algo: Algorithm) -> Tensor | None:
-    """Return which responses the correction rejects, bool [B]; None where it rejects none ever."""
+    """Return which responses the correction rejects, bool [B]. Return None if it never rejects."""
     correction = algo.correction
     if correction is None or not correction.rejects:
         return None

@@ -13,7 +13,7 @@ from rlvr_cli.algorithm.kl import bounded
 
 
 def importance_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
-    """Compute r_t = exp(logprobs - old_logprobs), [B, T]; the exponent is kept within +-20."""
+    """Compute r_t = exp(logprobs - old_logprobs), [B, T], with the exponent within +-20."""
     return bounded(logprobs - old_logprobs).exp()
 
 
@@ -36,7 +36,7 @@ def clipped_surrogate(
 ) -> Tensor:
     """Compute min(r_t A_t, clip(r_t, 1 - clip_low, 1 + clip_high) A_t), [B, T], to be maximized.
 
-    PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7; separate bounds: DAPO, Yu et al. 2025,
+    PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7. Separate bounds: DAPO, Yu et al. 2025,
     arXiv:2503.14476, eq. 8.
     """
     clipped = ratio.clamp(1 - clip_low, 1 + clip_high)
@@ -97,9 +97,9 @@ def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Surro
 
 def dppo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """Compute L_t = r_t A_t, and 0 where A_t > 0 and pi_t - old_t > high, or A_t < 0 and
-    old_t - pi_t > low: rare tokens move freely, and likely ones cannot lurch.
+    old_t - pi_t > low. Rare tokens move freely, and likely ones cannot lurch.
 
-    DPPO, 2026, arXiv:2602.04879, by the probability of the sampled token; its old policy is the
+    DPPO, 2026, arXiv:2602.04879, by the probability of the sampled token. Its old policy is the
     engine's (`algorithm.old_logprobs`).
     """
     rise = inputs.logprobs.exp() - inputs.old_logprobs.exp()
@@ -116,7 +116,7 @@ def sequence_clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
 def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """Compute L_t = stop_gradient(clip(r_t)) A_t log pi_t: every token keeps a gradient.
 
-    CISPO, MiniMax 2025, arXiv:2506.13585, eq. 4. Second: where the weight was clipped.
+    CISPO, MiniMax 2025, arXiv:2506.13585, eq. 4. The second result is where the weight was clipped.
     """
     ratio = inputs.ratio.detach()
     weight = ratio.clamp(1 - low, 1 + high)
@@ -126,7 +126,7 @@ def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
 def sapo(inputs: LossInputs, tau_pos: float, tau_neg: float) -> Surrogate:
     """Compute L_t = 4/tau sigmoid(tau (r_t - 1)) A_t, with tau_pos where A_t > 0, else tau_neg.
 
-    SAPO, Gao et al. 2025, arXiv:2511.20347: no bound; at r = 1 the gradient is that of r A.
+    SAPO, Gao et al. 2025, arXiv:2511.20347. It has no bound, and at r = 1 the gradient of r A.
     """
     tau = tau_neg + (tau_pos - tau_neg) * (inputs.advantages > 0).to(inputs.mask)
     gate = 4 / tau * torch.sigmoid(tau * (inputs.ratio - 1))
@@ -139,7 +139,7 @@ def vespo(
     """Compute L_t = stop_gradient(W^k exp(lam (1 - W))) A log pi_t, W = prod_t r_t of the response,
     with k_pos and lam_pos where A >= 0, else k_neg and lam_neg.
 
-    VESPO, 2026, arXiv:2602.10693, and its authors' code: no bound; the weight is 1 at W = 1.
+    VESPO, 2026, arXiv:2602.10693, and its authors' code. It has no bound, and weight 1 at W = 1.
     """
     log_weight = bounded(response_sum(inputs.logprobs - inputs.old_logprobs, inputs.mask)).detach()
     positive = (inputs.advantages >= 0).to(inputs.mask)
@@ -151,7 +151,7 @@ def vespo(
 
 
 def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
-    """Compute L = (prod_t clipped r_t)^(1/|o|) A for a whole response, [B, T] alike for its tokens:
+    """Compute L = (prod_t clipped r_t)^(1/|o|) A for a whole response, [B, T] equal for its tokens:
     r_t at most exp(high) where A > 0, at least exp(-low) where A < 0.
 
     GMPO, Zhao et al. 2025, arXiv:2507.20673, eq. 4, in log space.
@@ -180,8 +180,8 @@ SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "vespo": vespo,
     "gmpo": gmpo,
 }
-"""From LossInputs and the cells of the kind to the surrogate [B, T], to be maximized, and where a
-bound was at work, bool [B, T]."""
+"""From LossInputs and the fields of the kind to the surrogate [B, T], to be maximized, and where a
+bound was reached, bool [B, T]."""
 
 
 @dataclass(frozen=True)
@@ -206,8 +206,9 @@ def sequence_mean(mask: Tensor, denominators: LossDenominators) -> Tensor:
 
 
 def sequence_sum(mask: Tensor, denominators: LossDenominators) -> Tensor:
-    """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE; of a
-    response's ratio |o_i| times the surrogate, as in LUSPO, Liu et al. 2026, arXiv:2602.05261."""
+    """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE. For
+    a response's ratio it is |o_i| times the surrogate, as in LUSPO, Liu et al. 2026,
+    arXiv:2602.05261."""
     return mask / denominators.responses
 
 
@@ -223,7 +224,7 @@ AGGREGATIONS: dict[str, Callable[[Tensor, LossDenominators], Tensor]] = {
     "constant_length": constant_length,
 }
 """Weights [B, T] whose sum with a per-token loss is that loss over the whole optimizer step.
-`mask` is that of one micro-batch; responses without a token in it count nowhere."""
+`mask` is that of one micro-batch, and responses without a token in it do not count."""
 
 
 def truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:
@@ -249,7 +250,7 @@ def sequence_masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: f
 
 
 def geometric_mask(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
-    """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0; [B, T], alike in t."""
+    """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0, [B, T] equal in t."""
     mean = sequence_ratio(log_weight, torch.zeros_like(log_weight), mask)
     return ((mean >= low) & (mean <= high)).to(mask)
 
@@ -261,12 +262,12 @@ IMPORTANCE_CORRECTIONS: dict[str, Callable[..., Tensor]] = {
     "sequence_mask": sequence_masked_weight,
     "geometric_mask": geometric_mask,
 }
-"""From log w = old_logprobs - rollout_logprobs, the mask and the cells of the kind to the weights
-of tokens [B, T]; those of a rejected response are 0."""
+"""From log w = old_logprobs - rollout_logprobs, the mask and the fields of the kind to the weights
+of tokens [B, T]. Those of a rejected response are 0."""
 
 
 def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip: float | None) -> Tensor:
-    """Compute (V - R)^2, [B, T]; with a clip the larger of it and (V_old + clip(V - V_old) - R)^2.
+    """Compute (V - R)^2, with a clip the larger of it and (V_old + clip(V - V_old) - R)^2, [B, T].
 
     PPO, Schulman et al. 2017, and its reference implementation.
     """

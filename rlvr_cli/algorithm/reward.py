@@ -45,15 +45,15 @@ class RewardConfig(Section):
     wrong: float = setting(-1.0)
     """Value of `math` for any other response."""
     format: float = setting(1.0)
-    """Value of `format` for a response in the format; any other gets 0."""
+    """Value of `format` for a response in the format. Any other gets 0."""
     timeout: float = setting(10.0, on_resume="free", gt=0, le=86_400)
-    """Time limit of a function, in seconds per response; one that exceeds it does not train."""
+    """Time limit of a function, in seconds per response. One that exceeds it does not train."""
     workers: int = setting(8, on_resume="free", ge=1, le=256)
     """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
     """Memory limit of each of these processes, in MiB."""
     sources: dict[str, str] = setting({})
-    """SHA-256 of each function's file; the run fills it in and a resume compares it."""
+    """SHA-256 of each function's file. The run fills it in and a resume compares it."""
 
     @property
     def terms(self) -> tuple[Reward, ...]:

@@ -17,8 +17,7 @@ from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout
 class Samples:
     """B responses, the longest of T tokens. Columns are [B] or, with 0 in the padding, [B, T].
 
-    Each stage fills its own columns. A column is None if it was not filled, because the algorithm
-    has no use for it.
+    Each stage fills its own columns. A column that the algorithm does not need is None.
     """
 
     prompt_ids: list[Sequence[int]]

@@ -31,7 +31,7 @@ class Models:
     critic: Critic | None
     start_digest: str
     """The checksum of the weights that must be the same when the run is resumed: the frozen ones,
-    and those that the reference began with. "" if there are none."""
+    and those that the reference began with. "" if there are no such weights."""
 
 
 def prepare_models(session: Session) -> Models:

@@ -52,7 +52,7 @@ class StepResult:
 
 
 class StepRecord:
-    """Collects what one step did; `result` assembles it at the end."""
+    """Collects what one step did, for `result` to assemble at the end."""
 
     def __init__(self, session: Session, watch: Watch) -> None:
         self.session = session

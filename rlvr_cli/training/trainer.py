@@ -39,7 +39,7 @@ Interruptible = Callable[[], AbstractContextManager[None]]
 
 
 class Trainer:
-    """The training loop of one run; `train_steps` yields each finished step and writes no file."""
+    """The training loop of one run. `train_steps` yields each finished step and writes no file."""
 
     def __init__(self, session: Session, prompts: list[Prompt], held_out: list[Prompt]) -> None:
         config = session.plan.config
@@ -205,7 +205,7 @@ class Trainer:
         return reason == "no signal" and len(samples) > 0 and has_other_loss
 
     def _renew_reference(self, step: int) -> None:
-        """Move the reference towards the policy every so many steps (iterative GRPO, TR-DPO)."""
+        """Move the reference towards the policy at regular steps (iterative GRPO, TR-DPO)."""
         renewal = self.config.algorithm.renewal
         if self.reference is None or renewal is None or step % renewal.every != 0:
             return
