@@ -45,11 +45,9 @@ def prepare_models(session: Session) -> Models:
     critic = None
     if algo.critic is not None:
         critic = Critic(session.policy.model, algo.critic.kind == "own")
-    _set_up(policy, session)
-    if critic is not None:
-        _set_up(critic, session)
-    if reference is not None and reference is not policy:
-        _set_up(reference, session)
+    for module in dict.fromkeys([policy, critic, reference]):  # once, if they are the same
+        if module is not None:
+            _set_up(module, session)
     if is_sharded(config.optim) or config.optim.compile == "on":
         check_as_trained(policy, config.rollout.mismatch_limit)
     return Models(policy, reference, critic, start_digest)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from rlvr_cli.algorithm.group_filter import GroupBatch, is_uniform
+from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group
 from rlvr_cli.evaluation.estimators import mean
@@ -61,6 +61,8 @@ class StepRecord:
         self.memory: dict[str, float] = {}
         self.rested = 0
         """Problems that were passed over because they rest."""
+        self.uniform: list[bool] = []
+        """Whether the responses of each sampled group were equal (`is_uniform`)."""
         self.scored = 0
         """Tokens that were passed before the update."""
         self.rejected_share: float | None = None
@@ -110,7 +112,7 @@ class StepRecord:
             "groups_trained": 0 if no_update else len(batch.groups),
             "groups_carried": n_carried,
             "no_update": no_update,
-            **(self._rest_figures(batch) if plan.config.data.rest else {}),
+            **(self._rest_figures() if plan.config.data.rest else {}),
             **self.update,
             **self.held_out_metrics,
             **self.seconds,
@@ -130,9 +132,6 @@ class StepRecord:
         }
         return StepResult(step, metrics, batch.sampled, self.held_out, self.tokens)
 
-    def _rest_figures(self, batch: GroupBatch) -> dict[str, Any]:
-        limit = self.session.plan.training.max_tokens
-        has_signal = [
-            not is_uniform(group, batch.algo, limit, batch.weightless) for group in batch.sampled
-        ]
+    def _rest_figures(self) -> dict[str, Any]:
+        has_signal = [not is_uniform for is_uniform in self.uniform]
         return {"rested": self.rested, "groups_with_signal": mean(has_signal)}

@@ -89,12 +89,12 @@ def _add_old_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> 
     """Fill `old_logprobs` by a pass over fresh rows, and `entropy` by one over all if needed."""
     is_fresh = samples.is_fresh
     rows = [row for row in range(len(samples)) if needs_entropy or is_fresh[row]]
-
-    def compute(part: MicroBatch) -> Tensor:
-        logprobs, entropy, _ = scorer.policy(part.inputs, needs_entropy)
-        return torch.stack([logprobs, entropy])
-
-    logprobs, entropy = scorer.score(samples, rows, compute, columns=2)
+    logprobs, entropy = scorer.score(
+        samples,
+        rows,
+        lambda part: torch.stack(scorer.policy(part.inputs, needs_entropy)[:2]),
+        columns=2,
+    )
     if samples.rollout_logprobs is not None and not is_fresh.all():
         logprobs = torch.where(is_fresh[:, None], logprobs, samples.rollout_logprobs)
     samples.old_logprobs = logprobs

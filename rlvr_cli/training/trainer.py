@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from itertools import count
 
 import torch
 
@@ -91,15 +90,13 @@ class Trainer:
         config = self.config
         algo = config.algorithm
         engine = self.session.engine
-        model = self.session.policy.model
+        max_tokens = self.params.max_tokens
+        weightless = config.reward.weightless
         record = StepRecord(self.session, self.watch)
         phase = "reading" if algo.reads_responses else "rollout"
         with interruptible(), record.phase(phase, memory="awake"):
             batch = GroupBatch(
-                config.rollout.prompts,
-                algo,
-                self.carried_groups,
-                weightless=config.reward.weightless,
+                config.rollout.prompts, algo, self.carried_groups, weightless=weightless
             )
             start = self.order.cursor
             while missing := batch.problems_needed():
@@ -107,12 +104,14 @@ class Trainer:
                 prompts = [self.prompts[problem] for _, problem in draws]
                 stream = self._stream(prompts, draws)  # ROLLOUT: G responses a problem, sampled
                 groups = self._verify(prompts, stream)  # only when VERIFY asks for the next ones
-                self.order.note(draws, [self._is_uniform(group) for group in groups])
+                uniform = [is_uniform(group, algo, max_tokens, weightless) for group in groups]
+                self.order.note(draws, uniform)
+                record.uniform += uniform
                 batch.add(groups)  # FILTER: the groups that train
             self.carried_groups = batch.finish()
             record.rested = self.order.cursor - start - len(batch.sampled)
         samples = to_samples(
-            batch.groups, algo, self.params.max_tokens, self.weight_version, config.reward.terms
+            batch.groups, algo, max_tokens, self.weight_version, config.reward.terms
         )
         self.is_between_steps = False
         no_update = self._reason_without_signal(batch, samples)
@@ -146,7 +145,7 @@ class Trainer:
                 record.tokens = token_rows(batch, samples, self.session.policy.tokenizer)
             self.updater.optimizer.zero_grad()  # the next rollout needs the gradients' memory
             with record.phase("sync"):  # SYNC: the new weights to the engine
-                engine.sync_weights(merged_parameters(model))
+                engine.sync_weights(merged_parameters(self.session.policy.model))
                 engine.wake()
             record.trained = samples.lengths
             self.weight_version += 1
@@ -181,10 +180,6 @@ class Trainer:
         return self.session.sampler.judge(
             prompts, stream, self.session.rewarder, self.weight_version, on_group
         )
-
-    def _is_uniform(self, group: Group) -> bool:
-        config = self.config
-        return is_uniform(group, config.algorithm, self.params.max_tokens, config.reward.weightless)
 
     def _reason_without_signal(self, batch: GroupBatch, samples: Samples) -> str | None:
         """Return why the rewards do not train the policy. Return None if they do."""
@@ -224,13 +219,13 @@ class Trainer:
         """Measure each held-out set, by its name if there are several, as `rlvr eval` does."""
         sampler = self.session.sampler
         plan = self.session.plan
-        numbers = count(1)
+        advance = counter(self.watch, "held-out", len(self.held_out))
         groups = evaluate(
             sampler,
             self.held_out,
             plan.evaluation,
             self.config.seed,
-            lambda group: self.watch("held-out", next(numbers), len(self.held_out), 0),
+            lambda group: advance(1, 0),
         )
         sets = {"": groups}
         if len(self.config.eval.sources) > 1:

@@ -176,13 +176,14 @@ class Updater:
                 kl_after = self._divergence_after(samples)
             if algo.target_kl is not None and kl_after.get("approx_kl_after", 0.0) > algo.target_kl:
                 break
-        metrics = _means(sums)
-        if sums["updates"]:
-            metrics.update(kl_after)
-        metrics["lr"] = optim.lr * factor
-        metrics["epochs"] = epochs
-        metrics["tokens_trained"] = tokens
-        metrics["updates_skipped"] = int(sums["updates_skipped"])
+        metrics = {
+            **_means(sums),
+            **(kl_after if sums["updates"] else {}),
+            "lr": optim.lr * factor,
+            "epochs": epochs,
+            "tokens_trained": tokens,
+            "updates_skipped": int(sums["updates_skipped"]),
+        }
         if self.mismatch is not None:
             metrics["mismatch"] = self.mismatch
         if self.critic is not None and len(samples):
@@ -237,9 +238,7 @@ class Updater:
         if self.mismatch is None and fresh_tokens and not sums["updates"]:
             self.mismatch = gap / fresh_tokens
             check_agreement(self.mismatch, self.mismatch_limit, step)
-        figures["updates"] = 1
-        figures["tokens"] = denominators.tokens
-        figures["fresh_tokens"] = fresh_tokens
+        figures.update(updates=1, tokens=denominators.tokens, fresh_tokens=fresh_tokens)
         for name, value in figures.items():
             sums[name] += value
         self.optimizer.step()
