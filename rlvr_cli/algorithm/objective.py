@@ -68,18 +68,23 @@ class LossInputs:
     def ratio(self) -> Tensor:
         return importance_ratio(self.logprobs, self.old_logprobs)
 
+    @property
+    def no_token(self) -> Tensor:
+        """Return False for every token: where a surrogate without a bound reaches one."""
+        return torch.zeros_like(self.mask, dtype=torch.bool)
+
 
 Surrogate = tuple[Tensor, Tensor]
 
 
 def policy_gradient(inputs: LossInputs) -> Surrogate:
     """Compute L_t = A_t log pi_t. REINFORCE, Williams 1992."""
-    return inputs.logprobs * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
+    return inputs.logprobs * inputs.advantages, inputs.no_token
 
 
 def ratio_times_advantage(inputs: LossInputs) -> Surrogate:
     """Compute L_t = r_t A_t. The unclipped objective of PPO, arXiv:1707.06347, eq. 6."""
-    return inputs.ratio * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
+    return inputs.ratio * inputs.advantages, inputs.no_token
 
 
 def clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
@@ -130,7 +135,7 @@ def sapo(inputs: LossInputs, tau_pos: float, tau_neg: float) -> Surrogate:
     """
     tau = tau_neg + (tau_pos - tau_neg) * (inputs.advantages > 0).to(inputs.mask)
     gate = 4 / tau * torch.sigmoid(tau * (inputs.ratio - 1))
-    return gate * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
+    return gate * inputs.advantages, inputs.no_token
 
 
 def vespo(
@@ -146,8 +151,7 @@ def vespo(
     k = k_neg + (k_pos - k_neg) * positive
     lam = lam_neg + (lam_pos - lam_neg) * positive
     weight = (k * log_weight + lam * (1 - log_weight.exp())).exp()
-    none = torch.zeros_like(inputs.mask, dtype=torch.bool)
-    return weight * inputs.advantages * inputs.logprobs, none
+    return weight * inputs.advantages * inputs.logprobs, inputs.no_token
 
 
 def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:

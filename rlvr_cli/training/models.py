@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module
 
 from rlvr_cli.model.forward import Forward
 from rlvr_cli.model.policy import (
@@ -84,7 +85,7 @@ def _digest_of_start(session: Session, reference: Policy | None) -> str:
     return weights_digest(weights) if weights else ""
 
 
-def _set_up(module: torch.nn.Module, session: Session) -> None:
+def _set_up(module: Module, session: Session) -> None:
     """Compile, recompute and share out a module as `optim` says, in this order."""
     optim = session.plan.config.optim
     if optim.compile == "on":

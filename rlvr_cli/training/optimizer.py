@@ -5,17 +5,19 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
+from torch.optim import AdamW, Optimizer
 
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.ranks.group import own_slice
 
-Parameters = Sequence[tuple[list[torch.nn.Parameter], float]]
+Parameters = Sequence[tuple[list[Parameter], float]]
 """Parameters and the peak of their learning rate, by group."""
 _LOW = 0xFFFF
 """The low 16 bits of a float32, which bfloat16 drops."""
 
 
-def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimizer:
+def new_optimizer(groups: Parameters, optim: OptimConfig) -> Optimizer:
     """Make AdamW for the groups."""
     param_groups: Any = [{"params": list(params), "peak": peak} for params, peak in groups]
     settings: Any = optim.model_dump(include={"lr", "betas", "eps", "weight_decay"})
@@ -23,10 +25,10 @@ def new_optimizer(groups: Parameters, optim: OptimConfig) -> torch.optim.Optimiz
     if any(parameter.dtype == torch.bfloat16 for parameter in parameters):
         return BFloat16AdamW(param_groups, **settings)
     is_large = optim.offload == "all" or all(parameter.is_cuda for parameter in parameters)
-    return torch.optim.AdamW(param_groups, fused=True if is_large else None, **settings)
+    return AdamW(param_groups, fused=True if is_large else None, **settings)
 
 
-def set_rates(optimizer: torch.optim.Optimizer, factor: float) -> None:
+def set_rates(optimizer: Optimizer, factor: float) -> None:
     """Set each group's learning rate to this share of its peak."""
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor
@@ -42,7 +44,7 @@ def round_at_random(values: Tensor, generator: torch.Generator) -> Tensor:
     return bits.view(torch.float32).bfloat16()
 
 
-class BFloat16AdamW(torch.optim.AdamW):
+class BFloat16AdamW(AdamW):
     """AdamW with weights and moments in bfloat16: computed in float32, rounded at random.
 
     Rounding to the nearest would lose every change below 1/256 of a number: at a learning rate of

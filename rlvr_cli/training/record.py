@@ -103,6 +103,10 @@ class StepRecord:
         """Return the step with its metrics as one flat row: what was sampled, what trained, how
         fast. `n_carried` is how many groups wait for the next step."""
         plan = self.session.plan
+        rest_figures: dict[str, Any] = {}
+        if plan.config.data.rest:
+            has_signal = [not is_uniform for is_uniform in self.uniform]
+            rest_figures = {"rested": self.rested, "groups_with_signal": mean(has_signal)}
         row = {
             "step": step,
             **rollout_metrics(batch.sampled, plan.answer_format != "any"),
@@ -112,7 +116,7 @@ class StepRecord:
             "groups_trained": 0 if no_update else len(batch.groups),
             "groups_carried": n_carried,
             "no_update": no_update,
-            **(self._rest_figures() if plan.config.data.rest else {}),
+            **rest_figures,
             **self.update,
             **self.held_out_metrics,
             **self.seconds,
@@ -131,7 +135,3 @@ class StepRecord:
             "memory_peak_gib": max(self.memory.values(), default=peak),
         }
         return StepResult(step, metrics, batch.sampled, self.held_out, self.tokens)
-
-    def _rest_figures(self) -> dict[str, Any]:
-        has_signal = [not is_uniform for is_uniform in self.uniform]
-        return {"rested": self.rested, "groups_with_signal": mean(has_signal)}

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -52,13 +53,13 @@ def add_logprobs(
     return scorer.tokens
 
 
+@dataclass
 class Scorer:
     """Runs models over rows of a batch, and counts the response tokens that pass."""
 
-    def __init__(self, policy: Policy, micro_tokens: int) -> None:
-        self.policy = policy
-        self.micro_tokens = micro_tokens
-        self.tokens = 0
+    policy: Policy
+    micro_tokens: int
+    tokens: int = 0
 
     def score(
         self,
@@ -109,12 +110,10 @@ def _add_values(samples: Samples, scorer: Scorer, critic: Critic, bootstraps: bo
         for row in samples.is_cut_off.nonzero()[:, 0].tolist():
             response_ids[row] = [*response_ids[row], response_ids[row][-1]]
 
-    def compute(part: MicroBatch) -> Tensor:
-        states_N = None
-        if critic.body is None:
-            states_N = scorer.policy(part.inputs, with_head=False)
-        values: Tensor = critic(part.inputs, states_N)
-        return values
+    def compute(part: MicroBatch) -> Any:
+        if critic.body is not None:
+            return critic(part.inputs, None)
+        return critic(part.inputs, scorer.policy(part.inputs, with_head=False))
 
     extended = replace(samples, response_ids=response_ids)
     (values,) = scorer.score(extended, range(len(samples)), compute)

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Module, Parameter
+from torch.optim import Optimizer
 
 from rlvr_cli.model.adapter import layers
 from rlvr_cli.ranks.group import spread
@@ -22,12 +24,12 @@ class State:
         return State(self.values | other.values, self.tensors | other.tensors)
 
 
-def module_state(name: str, module: torch.nn.Module) -> State:
+def module_state(name: str, module: Module) -> State:
     """Return the parameters by name, tied ones once. With an adapter, leave out the frozen ones."""
     return State({}, {f"{name}.{key}": p.detach() for key, p in _changing(module)})
 
 
-def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def load_module(name: str, module: Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy the parameters of `module_state`. Raises ValueError if a shape differs."""
     stored = part(name, tensors)
     with torch.no_grad():
@@ -37,7 +39,7 @@ def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, Tensor
             parameter.copy_(spread(stored[key], parameter))
 
 
-def _changing(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
+def _changing(module: Module) -> Iterator[tuple[str, Parameter]]:
     has_adapter = bool(layers(module))
     for key, parameter in module.named_parameters():
         if not has_adapter or parameter.requires_grad or ".lora_" in key:
@@ -50,7 +52,7 @@ def part(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
 
 
-def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
+def optimizer_state(optimizer: Optimizer) -> State:
     """Return moments by number of parameter."""
     state = optimizer.state_dict()
     tensors = {
@@ -61,7 +63,7 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
     return State({"optimizer": state["param_groups"]}, tensors)
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
+def load_optimizer(optimizer: Optimizer, state: State) -> None:
     """Load what `optimizer_state` returned, after the model's weights were loaded. Raises
     ValueError if settings or shapes differ."""
     groups: list[dict[str, Any]] = optimizer.param_groups
@@ -91,6 +93,6 @@ def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
         group.update({**settings, "params": group["params"]})
 
 
-def _outline(groups: list[dict[str, Any]]) -> list[tuple[set[str], int]]:
+def _outline(groups: list[dict[str, Any]]) -> list[Any]:
     """Return the names of each group's settings, and the number of its parameters."""
     return [(set(group), len(group["params"])) for group in groups]

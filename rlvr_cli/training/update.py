@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn import Module
+from torch.nn.utils import clip_grad_norm_
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import CONTROLS
@@ -243,9 +245,9 @@ class Updater:
             sums[name] += value
         self.optimizer.step()
 
-    def _clip_gradients(self, module: torch.nn.Module) -> Tensor:
+    def _clip_gradients(self, module: Module) -> Tensor:
         """Clip the norm of a module's gradients, and return what it was."""
-        return whole(torch.nn.utils.clip_grad_norm_(module.parameters(), self.optim.grad_clip))
+        return whole(clip_grad_norm_(module.parameters(), self.optim.grad_clip))
 
     def _to_host(self, values: Mapping[str, Tensor | float]) -> dict[str, float]:
         """Copy numbers to the host, all at once: the only point at which the GPU is waited for."""
