@@ -117,9 +117,8 @@ class GroupBatch:
         """Return how many problems to sample next. Return 0 if the batch is full, or the cap is
         reached."""
         missing = self.size - len(self.groups)
-        limit: float = 1
-        if self.algo.filter is not None:
-            limit = self.algo.filter.max_gen_batches or math.inf
+        rule = self.algo.filter
+        limit = 1 if rule is None else rule.max_gen_batches or math.inf
         if missing <= 0 or self.gen_batches >= limit:
             return 0
         share = 1.0

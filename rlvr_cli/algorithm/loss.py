@@ -21,7 +21,8 @@ def policy_loss(
     algo: Algorithm, inputs: LossInputs, denominators: LossDenominators, kl_coef: float
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute the micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
-    mask, old_logprobs = inputs.mask, inputs.old_logprobs
+    mask = inputs.mask
+    old_logprobs = inputs.old_logprobs
     surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.fields)
     if algo.correction is not None:
         log_weight = old_logprobs - inputs.rollout_logprobs

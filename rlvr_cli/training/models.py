@@ -38,14 +38,13 @@ class Models:
 def prepare_models(session: Session) -> Models:
     """Make the models that the algorithm needs, and set them up as configured."""
     config = session.plan.config
-    algo = config.algorithm
     torch.manual_seed(config.seed)
     policy = _as_policy(session, session.policy.model, session.forward)
     reference = _make_reference(session, policy)
     start_digest = _digest_of_start(session, reference)
     critic = None
-    if algo.critic is not None:
-        critic = Critic(session.policy.model, algo.critic.kind == "own")
+    if config.algorithm.critic is not None:
+        critic = Critic(session.policy.model, config.algorithm.critic.kind == "own")
     for module in dict.fromkeys([policy, critic, reference]):  # once, if they are the same
         if module is not None:
             _set_up(module, session)
@@ -55,8 +54,8 @@ def prepare_models(session: Session) -> Models:
 
 
 def _as_policy(session: Session, model: Any, forward: Forward) -> Policy:
-    vocab_size = len(session.policy.tokenizer)
-    policy = Policy(model, vocab_size, session.plan.config.rollout.temperature, forward)
+    temperature = session.plan.config.rollout.temperature
+    policy = Policy(model, len(session.policy.tokenizer), temperature, forward)
     policy.device = session.device
     return policy
 

@@ -25,8 +25,7 @@ Watch = Callable[[str, int, int, int], None]
 
 def counter(watch: Watch, phase: str, total: int) -> Callable[[int, int], None]:
     """Return a function that adds units and tokens to those of a phase, and tells `watch`."""
-    units = 0
-    tokens = 0
+    units = tokens = 0
 
     def advance(more_units: int, more_tokens: int) -> None:
         nonlocal units, tokens
@@ -122,15 +121,14 @@ class StepRecord:
             **self.seconds,
             "seconds_step": sum(self.seconds.values()),
         }
-        throughput = step_throughput(
-            row, batch, plan.training.max_tokens, self.trained, self.session.policy.model
-        )
         # Of this process; macOS counts in bytes, other systems in kibibytes.
         unit = 1 if sys.platform == "darwin" else 1024
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB
         metrics = {
             **row,
-            **throughput,
+            **step_throughput(
+                row, batch, plan.training.max_tokens, self.trained, self.session.policy.model
+            ),
             **self.memory,
             "memory_peak_gib": max(self.memory.values(), default=peak),
         }

@@ -76,8 +76,7 @@ class Scorer:
         """
         device = self.policy.device
         T = max(map(len, samples.response_ids))
-        shape = columns, len(samples), T
-        scores = torch.zeros(shape, dtype=self.policy.sum_dtype, device=device)
+        scores = torch.zeros(columns, len(samples), T, dtype=self.policy.sum_dtype, device=device)
         for part in micro_batches(model or self.policy, samples, rows, self.micro_tokens):
             values = compute(part) * part.mask * part.weight
             places = send(torch.tensor(part.rows), device)

@@ -103,11 +103,11 @@ def run_throughput(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     names = [f"tokens_{kind}" for kind in TOKEN_KINDS] + [f"seconds_{phase}" for phase in PHASES]
     totals = {name: sum(values(name)) for name in names}
     measured = [row for row in history if row.get("mfu") is not None]
-    used = sum(row["mfu"] * row["seconds_update"] for row in measured)
+    peak_seconds = sum(row["mfu"] * row["seconds_update"] for row in measured)
     return {
         **totals,
         **_rates(totals),
-        "mfu": _ratio(used, sum(row["seconds_update"] for row in measured)),
+        "mfu": _ratio(peak_seconds, sum(row["seconds_update"] for row in measured)),
         "mismatch_max": max(values("mismatch"), default=None),
         "memory_peak_gib": max(values("memory_peak_gib"), default=None),
     }

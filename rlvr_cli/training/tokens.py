@@ -36,10 +36,10 @@ def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[dict
         values = figures_TF[: len(ids)].double().round(decimals=4) + 0.0  # no -0
         if not values.isfinite().all():
             continue
-        group = batch.groups[int(samples.group[row])]
+        place = int(samples.group[row])
         rows.append(
             {
-                "group": numbers[id(group)],
+                "group": numbers[id(batch.groups[place])],
                 "sample": samples.sample[row],
                 "text": token_texts(tokenizer, ids),
                 "figures": dict(zip(TOKEN_FIGURES, values.T.tolist(), strict=True)),

@@ -63,11 +63,13 @@ class Trainer:
         self.order = ProblemOrder(len(prompts), config.seed, config.data.rest)
         self.carried_groups: list[Group] = []
         """Groups sampled beyond a step's batch, oldest first: the next batch begins with them."""
-        self.stored: list[Completion] = []
+        self.stored_responses: list[Completion] = []
         """The response in each prompt's row, for an algorithm that samples none."""
         if config.algorithm.reads_responses:
-            self.stored = tokenize_responses(prompts, session.policy, config.rollout.max_tokens)
-        self.problems_digest = prompts_digest([*prompts, *held_out], self.stored)
+            self.stored_responses = tokenize_responses(
+                prompts, session.policy, config.rollout.max_tokens
+            )
+        self.problems_digest = prompts_digest([*prompts, *held_out], self.stored_responses)
         self.step = 0
         self.weight_version = 0
         self.is_between_steps = True
@@ -102,8 +104,8 @@ class Trainer:
             while missing := batch.problems_needed():
                 draws = self.order.draw(missing)
                 prompts = [self.prompts[problem] for _, problem in draws]
-                stream = self._stream(prompts, draws)  # ROLLOUT: G responses a problem, sampled
-                groups = self._verify(prompts, stream)  # only when VERIFY asks for the next ones
+                stream = self._stream(prompts, draws)  # ROLLOUT: G responses a problem, lazily
+                groups = self._verify(prompts, stream)  # VERIFY pulls them, and judges each group
                 uniform = [is_uniform(group, algo, max_tokens, weightless) for group in groups]
                 self.order.note(draws, uniform)
                 record.uniform += uniform
@@ -163,9 +165,11 @@ class Trainer:
     ) -> CompletionStream:
         """Return a generator of the prompts' responses: sampled, each by the seed of its place, or
         those of the data's rows. Nothing is sampled until it is pulled."""
-        if self.stored:
-            here = enumerate(share(draws))
-            return ((index, [self.stored[problem]]) for index, (_, problem) in here)
+        if self.stored_responses:
+            return (
+                (index, [self.stored_responses[problem]])
+                for index, (_, problem) in enumerate(share(draws))
+            )
         seeds = [response_seed(self.config.seed, "train", place) for place, _ in draws]
         return self.session.sampler.stream(prompts, self.params, seeds)
 
@@ -196,21 +200,17 @@ class Trainer:
         """Return whether a step without a signal still updates: the critic learns, or a reference
         in the loss pulls the policy."""
         algo = self.config.algorithm
-        has_other_loss = algo.critic is not None or algo.pulls
-        return reason == "no signal" and len(samples) > 0 and has_other_loss
+        learns = algo.critic is not None or algo.pulls
+        return learns and reason == "no signal" and len(samples) > 0
 
     def _renew_reference(self, step: int) -> None:
         """Move the reference towards the policy at regular steps (iterative GRPO, TR-DPO)."""
         renewal = self.config.algorithm.renewal
         if self.reference is None or renewal is None or step % renewal.every != 0:
             return
-        pairs = zip(
-            self.reference.model.parameters(),
-            self.session.policy.model.parameters(),
-            strict=True,
-        )
+        targets = self.session.policy.model.parameters()
         with torch.no_grad():
-            for parameter, target in pairs:
+            for parameter, target in zip(self.reference.model.parameters(), targets, strict=True):
                 parameter.lerp_(target, renewal.mix)
         if renewal.resets_optimizer:
             self.updater.reset_optimizer()

@@ -124,11 +124,10 @@ class Updater:
         self.mismatch = None
         old = samples.old_logprobs
         sampled = samples.rollout_logprobs
-        is_fresh = samples.is_fresh
         if sampled is None:
             self.mismatch = 0.0  # no engine, no gap
-        elif old is not None and old is not sampled and is_fresh.any():
-            gaps = (old - sampled).abs()[samples.mask.bool() & is_fresh[:, None]]
+        elif old is not None and old is not sampled and samples.is_fresh.any():
+            gaps = (old - sampled).abs()[samples.mask.bool() & samples.is_fresh[:, None]]
             self.mismatch = float(gaps.mean())
             check_agreement(self.mismatch, self.mismatch_limit, step)
 
@@ -156,8 +155,7 @@ class Updater:
         progress = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
         factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](progress)
         set_rates(self.optimizer, factor)
-        device = self.policy.device
-        samples.token_figures = torch.zeros_like(samples.token_figures, device=device)
+        samples.token_figures = torch.zeros_like(samples.token_figures, device=self.policy.device)
         rng = random.Random(f"{seed}:{step}")
         sums: defaultdict[str, float] = defaultdict(float)
         kl_after: dict[str, float] = {}
