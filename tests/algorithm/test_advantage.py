@@ -102,7 +102,8 @@ def make_batch(seed: int = 0, extra: int = 0) -> tuple[torch.Tensor, Samples]:
     group, is_correct = torch.tensor([[0, 1, 0, 1, 1], [1, 0, 1, 1, 0]])
     samples = samples_of([Row([2], [3] * length) for length in lengths])
     samples.mask, samples.old_values, samples.group = mask, values, group
-    samples.is_correct, samples.end_value = is_correct, tensor(0, 0.7, 0, -0.4, 0)
+    samples.is_correct = is_correct
+    samples.end_value = tensor(0, 0.7, 0, -0.4, 0)
     return rewards, samples
 
 
@@ -214,7 +215,8 @@ def test_every_advantage_equals_its_loop(name):
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_padding_and_order_change_no_advantage(name):
-    (rewards, batch), kind = make_batch(), ADVANTAGES[name]
+    rewards, batch = make_batch()
+    kind = ADVANTAGES[name]
     actual = compute_advantages(rewards, batch, kind)
     padded = compute_advantages(*make_batch(extra=5), kind)
     torch.testing.assert_close(padded[:, :6], actual, atol=1e-12, rtol=0)

@@ -38,7 +38,9 @@ class Source:
     """Groups named 0, 1, 2, …; every `mixed_every`-th is mixed."""
 
     def __init__(self, mixed_every: int) -> None:
-        self.mixed_every, self.next, self.counts = mixed_every, 0, []
+        self.mixed_every = mixed_every
+        self.next = 0
+        self.counts = []
 
     def __call__(self, count: int) -> list[Group]:
         self.counts.append(count)
@@ -130,7 +132,9 @@ class Steps:
     """The batches of steps that follow one another, each filled as the loop fills it."""
 
     def __init__(self, size: int, algo: Algorithm, carried: list[Group] | None = None) -> None:
-        self.size, self.algo, self.carried = size, algo, carried or []
+        self.size = size
+        self.algo = algo
+        self.carried = carried or []
 
     def next(self, source: "Source") -> GroupBatch:
         batch = GroupBatch(self.size, self.algo, self.carried)

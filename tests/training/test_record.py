@@ -91,8 +91,10 @@ def test_the_real_clock_runs():
 
 @pytest.mark.parametrize(("no_update", "trained"), [(None, 1), ("no signal", 0)])
 def test_a_step_is_one_row(clock, asked, no_update, trained):
-    record, group = made(), made_group("a", RIGHT, WRONG)
-    record.trained, record.scored = [(2, 3)], 13
+    group = made_group("a", RIGHT, WRONG)
+    record = made()
+    record.trained = [(2, 3)]
+    record.scored = 13
     record.update = {"loss": 0.5, "epochs": 2}
     record.held_out_metrics = {"held_out_pass@1": 0.25}
     with record.phase("update"):

@@ -151,26 +151,35 @@ def test_problems_rest_whose_groups_were_alike(tmp_path, monkeypatch):
 
 def test_no_response_of_any_step_shares_its_seed(tmp_path):
     trainer = make_trainer(has_even, "algo=grpo", "steps=2", "rollout.prompts=9")
-    generate, drawn = trainer.session.engine.generate, []
+    generate = trainer.session.engine.generate
+    response_seeds = []
 
     def spy(prompts, params, seeds, *rest):
-        drawn.extend(seed + sample for seed in seeds for sample in range(params.samples))
+        response_seeds.extend(seed + sample for seed in seeds for sample in range(params.samples))
         return generate(prompts, params, seeds, *rest)
 
     trainer.session.engine.generate = spy
     steps(trainer, tmp_path / "run")
-    assert len(set(drawn)) == len(drawn) == 2 * 9 * 4
+    assert len(set(response_seeds)) == len(response_seeds) == 2 * 9 * 4
 
 
 def test_the_verifier_is_told_what_was_cut_off(tmp_path):
     trainer = make_trainer(has_even, "steps=1")
-    verifier, told = trainer.session.sampler.verifier, []
-    verify = verifier.verify_many
-    verifier.verify_many = lambda attempts: told.extend(attempts) or verify(attempts)
+    verifier = trainer.session.sampler.verifier
+    verify_many = type(verifier).verify_many
+    seen_attempts = []
+
+    def spy(attempts):
+        seen_attempts.extend(attempts)
+        return verify_many(verifier, attempts)
+
+    verifier.verify_many = spy
     (row,) = steps(trainer, tmp_path / "run")
     assert 0 < row["cut_off_share"] < 1
-    assert sum(attempt.truncated for attempt in told) / len(told) == row["cut_off_share"]
-    assert all(attempt.truncated == (attempt.response.split()[-1] != "1") for attempt in told)
+    n_truncated = sum(attempt.truncated for attempt in seen_attempts)
+    assert n_truncated / len(seen_attempts) == row["cut_off_share"]
+    for attempt in seen_attempts:
+        assert attempt.truncated == (attempt.response.split()[-1] != "1")
 
 
 def test_every_epoch_counts_as_updated_tokens(tmp_path):
@@ -269,7 +278,8 @@ def test_an_engine_that_goes_stale_is_met_before_the_first_update(tmp_path):
     steps_of = trainer.train_steps()
     next(steps_of)
     assert trainer.updater.uses_engine_logprobs
-    trainer.session.engine.model, before = random_model(seed=1), weights(trainer)
+    before = weights(trainer)
+    trainer.session.engine.model = random_model(seed=1)
     with pytest.raises(EngineError, match=r"step 2: the engine and the trainer disagree by"):
         next(steps_of)
     assert all(map(torch.equal, before, weights(trainer)))
