@@ -21,9 +21,9 @@ from rlvr_cli.data.rows import response_row
 from rlvr_cli.data.sources import DEFAULT_PROMPT, FILE_TYPES
 from rlvr_cli.evaluation import fingerprint
 from rlvr_cli.evaluation.estimators import mean
-from rlvr_cli.evaluation.imported import check_problems
+from rlvr_cli.evaluation.imported import Label, check_problems
 from rlvr_cli.evaluation.measure import evaluate, pass_at_1, prompt_seeds
-from rlvr_cli.evaluation.publish import ReportOptions, earlier_results, publish
+from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
 from rlvr_cli.model.loading import model_files
@@ -44,7 +44,7 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     directory = None if asked.out is None or not is_first() else ResultDirectory(asked.out)
     first = datetime.now() if directory is None else directory.began
     began = datetime.fromisoformat(broadcast_from_first(str(first)))
-    plans: dict[tuple[str, str], tuple[Plan, ProblemSet]] = {}
+    plans: dict[Label, tuple[Plan, ProblemSet]] = {}
     for config in configs:
         problems = sets[config.data.source]
         if asks_for_boxed(config, problems):
@@ -54,12 +54,12 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
                 f"--prompt {DEFAULT_PROMPT} asks for the format that runs are trained on",
             )
         plan = plan_evaluation(config, problems, began)
-        plans[config.model, problems.name] = plan, problems
+        plans[Label(config.model, problems.name)] = plan, problems
     names = dict(zip(plans, file_names(list(plans)), strict=True))
     results = []
     with open_judge(asked.judge) as equality:
         ours = {pair: problems.problems for pair, (_, problems) in plans.items()}
-        theirs = earlier_results(asked, ours, equality)
+        theirs = read_baselines(asked, ours, equality)
         for problems in sets.values():
             if problems.taken:
                 count = f"{len(problems.problems)} of {problems.name}"

@@ -57,7 +57,10 @@ def judge_versions(judge: str) -> dict[str, str]:
     """Return the versions of the libraries on which a judge's verdicts depend. Raises UserError if
     there is no such judge, or it is not installed."""
     if judge not in JUDGES:
-        raise UserError(f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}, both")
+        raise UserError(
+            f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}. To compare two, "
+            "judge with one and --out DIR, then with the other and --against DIR"
+        )
     try:
         return JUDGES[judge].versions()
     except PackageNotFoundError as error:

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+from rlvr_cli.console.tables import sampling_in_words
 from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.estimators import cons_estimate, mean, pass_estimate
-from rlvr_cli.evaluation.report import Cluster, drawn_in_words, tally_of
+from rlvr_cli.evaluation.report import Cluster, tally_of
 from rlvr_cli.rollout.sampler import Sampler, response_seed
 
 _MOST_LEVELS = 12
@@ -79,7 +80,7 @@ def summarize(
         **vars(params),
         **{key: metrics[key] for key in shares},
         "by_level": by_level(groups),
-        "settings": drawn_in_words(len(groups), vars(params)),
+        "settings": sampling_in_words(len(groups), vars(params)),
     }
 
 
