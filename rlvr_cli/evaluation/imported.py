@@ -84,7 +84,7 @@ class ImportedResponse:
     answer_format: Format | None
     """The format by which the row's own verdict was given, if it names one."""
     row_gold: str | None = None
-    """The row's gold answer, if it is written otherwise than the named set's, which counts."""
+    """The gold answer of the row itself. That of the problem counts, which may be a named set's."""
 
 
 def read_responses(
@@ -145,13 +145,10 @@ class ResponseReader:
         Raises BadRowError."""
         row_problem, texts = self.fields.judged(row, self.golds is None)
         file = place.rpartition(":")[0]
-        row_gold = None
         if self.golds is None:
             problem = _identified(row_problem, file, number)
         else:
             problem = self._matching(row_problem, self.golds.name)
-            if row_problem.answer != problem.answer:
-                row_gold = row_problem.answer
         label = self._label(row, file)
         reasons = finish_reasons(row, len(texts))
         counts = lengths(row, len(texts))
@@ -165,7 +162,7 @@ class ResponseReader:
                 n_tokens=count,
                 prompt=_prompt(row),
                 answer_format=_answer_format(row),
-                row_gold=row_gold,
+                row_gold=row_problem.answer,
             )
             for text, reason, count in zip(texts, reasons, counts, strict=True)
         ]
@@ -235,11 +232,9 @@ def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
     numbers: list[int | None] = []
     for value in _values_of_responses(row, "n_tokens", count):
         digits = str(value).removesuffix(".0")
-        is_number = len(digits) <= _NUMBER_DIGITS and digits.isdecimal()
-        if is_number and int(digits) < _MOST_TOKENS:
-            numbers.append(int(digits))
-        else:
-            numbers.append(None)
+        is_short = len(digits) <= _NUMBER_DIGITS
+        is_number = is_short and digits.isdecimal() and int(digits) < _MOST_TOKENS
+        numbers.append(int(digits) if is_number else None)
     return tuple(numbers)
 
 

@@ -223,13 +223,11 @@ def _warn_of_golds(
     """Warn of rows whose gold answer is not equal to that of the named set."""
     examples = []
     for response in responses:
-        if response.row_gold is None:
-            continue
+        row_gold = response.row_gold
         gold = response.problem.answer or ""
-        if verifier.equal(gold, response.row_gold) != Verdict.CORRECT:
-            examples.append(
-                f"({response.place}: {shortened(response.row_gold)}, {shortened(gold)})"
-            )
+        if row_gold in (None, gold) or verifier.equal(gold, row_gold) == Verdict.CORRECT:
+            continue
+        examples.append(f"({response.place}: {shortened(row_gold)}, {shortened(gold)})")
     if examples:
         display.warn(
             f"{plural(len(examples), 'row')} with another gold answer than the set's, which counts "

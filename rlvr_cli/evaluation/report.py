@@ -11,7 +11,17 @@ from rlvr_cli.core.text import numbers_first, plural
 from rlvr_cli.core.types import NO_SIGNAL, by_key
 from rlvr_cli.data.rows import ROW_KEYS, ResponseRow, attempt_of
 from rlvr_cli.data.sources import find_spec, known_sets
-from rlvr_cli.evaluation import estimators
+from rlvr_cli.evaluation.estimators import (
+    Estimate,
+    Tally,
+    cons_at_k,
+    cons_estimate,
+    default_ks,
+    mean,
+    paired_difference,
+    pass_estimate,
+    pass_of_tally,
+)
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from verifiers import Verifier
 
@@ -26,7 +36,7 @@ class JudgedProblem:
 
     id: str
     rows: tuple[ResponseRow, ...]
-    tally: estimators.Tally
+    tally: Tally
 
 
 @dataclass(frozen=True)
@@ -37,7 +47,7 @@ class Result:
     data: str
     fingerprint: Fingerprint
     problems: tuple[JudgedProblem, ...]
-    any_form: estimators.Estimate | None = None
+    any_form: Estimate | None = None
     """pass@1 if a right answer counts in any form. It is None if the verdicts take any form."""
     speed: dict[str, float] | None = None
     """Tokens that this command sampled, and their seconds."""
@@ -54,7 +64,7 @@ def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[Judg
     return tuple(JudgedProblem(id, tuple(part), tally_of(part, cluster)) for id, part in parts)
 
 
-def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
+def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
     """Tally the judged responses to one problem. All right ones count as one answer."""
     judged = [row for row in rows if row["verdict"] not in UNJUDGED]
     correct = sum(row["verdict"] == "correct" for row in judged)
@@ -62,7 +72,7 @@ def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> estimators.Tally:
     numbers = range(len(wrong)) if cluster is None else cluster(wrong)
     sizes = sorted(Counter(numbers).values(), reverse=True)
     silent = len(judged) - correct - len(wrong)
-    return estimators.Tally(correct, tuple(sizes), silent)
+    return Tally(correct, tuple(sizes), silent)
 
 
 def count_any_form(result: Result, verifier: Verifier) -> Result:
@@ -84,7 +94,7 @@ def count_any_form(result: Result, verifier: Verifier) -> Result:
                 verdict, extracted = verification.verdict.value, verification.extracted
             rows.append({"verdict": verdict, "extracted": extracted})
         tallies.append(tally_of(rows, cluster=None))
-    return replace(result, any_form=estimators.pass_estimate(tallies, 1))
+    return replace(result, any_form=pass_estimate(tallies, 1))
 
 
 def chosen_ks(requested: Sequence[int], result: Result) -> list[int]:
@@ -101,7 +111,7 @@ def chosen_ks(requested: Sequence[int], result: Result) -> list[int]:
     if requested:
         return sorted({1, *requested})
     judged = [problem.tally.n for problem in result.problems if problem.tally.n]
-    return estimators.default_ks(min(judged or sizes))
+    return default_ks(min(judged or sizes))
 
 
 def figures(
@@ -121,13 +131,13 @@ def figures(
     return {
         "problems": len(problems),
         "responses": len(rows),
-        "pass@k": {str(k): estimators.pass_estimate(tallies, k) for k in ks},
-        "cons@k": {str(k): estimators.cons_estimate(tallies, k) for k in ks},
-        "format_share": estimators.mean(row["format_ok"] for row in rows) if has_format else None,
-        "cut_off_share": estimators.mean(end == "length" for end in ends),
+        "pass@k": {str(k): pass_estimate(tallies, k) for k in ks},
+        "cons@k": {str(k): cons_estimate(tallies, k) for k in ks},
+        "format_share": mean(row["format_ok"] for row in rows) if has_format else None,
+        "cut_off_share": mean(end == "length" for end in ends),
         "timeouts": verdicts["timeout"],
         "unparseable_golds": verdicts["unparseable_gold"],
-        "response_length": estimators.mean(lengths),
+        "response_length": mean(lengths),
         "verdicts": dict(verdicts),
     }
 
@@ -215,15 +225,12 @@ def compare(result: Result, baseline: Result, ks: Sequence[int]) -> dict[str, An
         "unjudged": len(shared) - len(pairs),
         "differs": differences(result.fingerprint, baseline.fingerprint),
     }
-    for name, estimator in (
-        ("pass@k", estimators.pass_of_tally),
-        ("cons@k", estimators.cons_at_k),
-    ):
+    for name, estimator in (("pass@k", pass_of_tally), ("cons@k", cons_at_k)):
         entry[name] = {}
         for k in ks:
             enough = [(a, b) for a, b in pairs if min(a.n, b.n) >= k]
             if enough:
-                entry[name][str(k)] = estimators.paired_difference(
+                entry[name][str(k)] = paired_difference(
                     [estimator(a, k).value for a, _ in enough],
                     [estimator(b, k).value for _, b in enough],
                 )

@@ -102,12 +102,12 @@ def test_every_field_of_a_row_and_none(read, tmp_path):
     full, *least = read({**FULL, "reward": 1.0, "level": 1}, bare)
     problem = Problem("7", "p", "2", {"level": 1})
     assert full == ImportedResponse(
-        f"{path}:1", ("m", "s"), problem, "r", "length", 3, "P", "boxed"
+        f"{path}:1", ("m", "s"), problem, "r", "length", 3, "P", "boxed", "2"
     )
     problem = Problem("r.jsonl-2", "", "2")
     label = ("r", str(path))
     assert least == [
-        ImportedResponse(f"{path}:2", label, problem, text, *[None] * 4) for text in "ab"
+        ImportedResponse(f"{path}:2", label, problem, text, *[None] * 4, "2") for text in "ab"
     ]
 
 
