@@ -124,7 +124,7 @@ FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
     "csv": as_csv,
     "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2),
 }
-"""How `--format` prints figures on stdout, beside the table for people on stderr."""
+"""How `--format` prints figures on stdout. The table on stderr is for people."""
 
 
 def print_report(report: dict[str, Any], format: str) -> None:
@@ -134,11 +134,16 @@ def print_report(report: dict[str, Any], format: str) -> None:
 
 def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Table:
     """Return pass@1 of each level before and after training."""
+    return [
+        ["level", *after],
+        ["before", *map(_hundredths, before.values())],
+        ["after", *map(_hundredths, after.values())],
+    ]
 
-    def line(moment: str, values: Mapping[str, float | None]) -> Sequence[str]:
-        return [moment, *("-" if value is None else f"{value:.2f}" for value in values.values())]
 
-    return [["level", *after], line("before", before), line("after", after)]
+def _hundredths(value: float | None) -> str:
+    """Format as `0.43`, or `-` if unknown."""
+    return "-" if value is None else f"{value:.2f}"
 
 
 def counted(estimate: dict[str, Any] | None) -> int:

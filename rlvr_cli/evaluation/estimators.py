@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 Z = 1.959963984540054
 """The normal quantile of 97.5 %, for a two-sided interval of 95 %."""
 _TAIL = 0.025
-"""The chance that lies beyond each end of a 95 % interval."""
+"""The probability beyond each end of a 95 % interval."""
 EXACT_UP_TO = 512
 """Responses per problem up to which cons@k is exact. Beyond, subsets are sampled."""
 DRAWS = 4000
@@ -98,10 +98,10 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
     """Compute a 95 % interval for the mean of values in [0, 1], one per problem.
 
     It is Wilson's score interval at the effective number of problems P m (1-m) / s^2, at which
-    yes-or-no values would have the spread s^2 of the values (Korn & Graubard 1998). That number is
-    at most P times the `responses` per problem. It is 1 for one problem, whose spread is unknown. A
-    kind of problem that is not among these may exist: so the upper end is at least that of 0 right
-    of P, and the lower end at most that of P right of P.
+    yes-or-no values would have the variance s^2 of the values (Korn & Graubard 1998). That number
+    is at most P times the `responses` per problem. It is 1 for one problem, whose variance is
+    unknown. Since a kind of problem may exist that is not among these, the upper end is at least
+    that of 0 right of P, and the lower end at most that of P right of P.
     """
     count = len(values)
     m = sum(values) / count
@@ -233,11 +233,11 @@ def _majority(tally: Tally) -> list[float]:
         rivals = [size for size in tally.wrong if size >= a]
         subsets = numpy.ones((1, 1))
         for size in rivals:
-            tied, chosen = subsets.shape
-            grown = numpy.zeros((tied + 1, chosen + a))
+            rows, columns = subsets.shape
+            grown = numpy.zeros((rows + 1, columns + a))
             for j in range(a + 1):
                 t = 1 if j == a else 0
-                grown[t : t + tied, j : j + chosen] += subsets * float(math.comb(size, j))
+                grown[t : t + rows, j : j + columns] += subsets * float(math.comb(size, j))
             subsets = grown
         filling = tally.n - tally.correct - sum(rivals)
         fills = [float(math.comb(filling, rest)) for rest in range(filling + 1)]

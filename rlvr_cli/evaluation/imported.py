@@ -63,7 +63,7 @@ _MOST_TOKENS = 1 << 31
 
 
 class Label(NamedTuple):
-    """The model and the problem set of a response; the responses of one label are one result."""
+    """The model and the problem set of a response. All responses of a label are one result."""
 
     model: str
     data: str
@@ -71,7 +71,7 @@ class Label(NamedTuple):
 
 @dataclass(frozen=True)
 class ImportedResponse:
-    """A response read from a row of a file; a row may have several to one problem."""
+    """A response read from a row of a file. A row may have more than one to its problem."""
 
     place: str
     """The place of the row, as messages name it (`file:line`)."""
@@ -99,9 +99,9 @@ def read_responses(
 
     A row has an `answer` and a `response`, which is a text or a list of texts. Rows with the same
     `id`, or without one with the same `problem`, are of one problem. With `golds` each row is of a
-    problem of that set, found by its id or its text. `model` names the model of rows that name
-    none; by default the file's name does. The result has the first `limit` problems of each label.
-    Raises UserError if the source cannot be read or is empty.
+    problem of that set, found by its id or its text. Rows that name no model are of `model`, which
+    is the file's name by default. The first `limit` problems of each label are read. Raises
+    UserError if the source cannot be read or is empty.
     """
     reader = ResponseReader(model or source_names([source])[0], fields, golds)
     if source == "-":
@@ -151,7 +151,7 @@ class ResponseReader:
             problem = self._matching(row_problem, self.golds.name)
         label = self._label(row, file)
         reasons = finish_reasons(row, len(texts))
-        counts = lengths(row, len(texts))
+        token_counts = lengths(row, len(texts))
         return [
             ImportedResponse(
                 place=place,
@@ -164,12 +164,12 @@ class ResponseReader:
                 answer_format=_answer_format(row),
                 row_gold=row_problem.answer,
             )
-            for text, reason, count in zip(texts, reasons, counts, strict=True)
+            for text, reason, count in zip(texts, reasons, token_counts, strict=True)
         ]
 
     def _matching(self, row_problem: Problem, name: str) -> Problem:
-        """Return the problem of the set `name` that a row is about. Raises BadRowError if there is
-        none, or if its text is another."""
+        """Return the problem of the set `name` that a row is about. Raises BadRowError if the set
+        lacks it, or has it with another text."""
         text = row_problem.problem.strip()
         problem = self.by_id.get(row_problem.id) or self.by_text.get(text)
         if problem is None:
@@ -187,8 +187,8 @@ class ResponseReader:
 
 
 def _identified(row_problem: Problem, file: str, number: int) -> Problem:
-    """Return a row's problem with an id: a digest of its text if the row has none, or the row's
-    number if it has no text either."""
+    """Return a row's problem with an id. A row without one gets a digest of its text, or its number
+    if it has no text either."""
     identity = row_problem.id
     if not identity and row_problem.problem:
         text = row_problem.problem.strip()
@@ -207,13 +207,13 @@ def _prompt(row: Mapping[str, Any]) -> str | None:
 
 
 def _answer_format(row: Mapping[str, Any]) -> Format | None:
-    """Return the format by which the row's own verdict was given, or None if it names none."""
+    """Return the format by which the row's own verdict was given, or None if it is not named."""
     return row["verifier"] if row.get("verifier") in get_args(Format) else None
 
 
 def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]:
     """Return how each response of a row ended: `length` if it was cut off, else the row's word in
-    lower case, or None if it has none. Raises BadRowError."""
+    lower case, or None if that is missing. Raises BadRowError."""
     key = "finish_reason" if row.get("finish_reason") is not None else "stop_reason"
     reasons: list[str | None] = []
     for value in _values_of_responses(row, key, count):
@@ -225,8 +225,8 @@ def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]
 
 
 def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
-    """Return the number of tokens of each response of a row, or None if the row names none. A table
-    may have 12.0 or "12". Raises BadRowError."""
+    """Return the number of tokens of each response of a row, or None if it is missing. A table may
+    have 12.0 or "12". Raises BadRowError."""
     if count > 1 and isinstance(row.get("n_tokens"), int | float | str):
         raise BadRowError(f"n_tokens is one number for {count} responses; a list has one for each")
     numbers: list[int | None] = []
@@ -302,8 +302,8 @@ def check_problems(
 ) -> None:
     """Raise UserError if two problems of one set share an id, or one problem has two gold answers.
 
-    `problems` are (`file:line`, problem); with `repeated` the same problem may come again. `sets`
-    names the set of each. A set that has only its file's name shares its texts with all such sets.
+    `problems` are pairs of a place (`file:line`) and a problem. With `repeated` a problem may occur
+    again. `sets` names the set of each. Sets that are called as their files share their texts.
     """
     by_id: dict[tuple[str, str], tuple[str, Problem]] = {}
     by_text: dict[tuple[str, str], tuple[str, Problem]] = {}
@@ -330,8 +330,8 @@ def check_problems(
 
 
 def row_format(responses: Sequence[ImportedResponse]) -> Format:
-    """Return the format by which the rows of one result were judged, or `any` if they name none.
-    Raises UserError if they disagree."""
+    """Return the format by which the rows of one result were judged, or `any` without a name in
+    them. Raises UserError if they disagree."""
     by_format = by_key(responses, lambda response: response.answer_format)
     if len(by_format) > 1:
         texts = "; ".join(f"{rows[0].place}: verifier {name}" for name, rows in by_format.items())
@@ -349,7 +349,7 @@ def judged_rows(
     rows = []
     for start in range(0, len(numbered), _BATCH):
         batch = numbered[start : start + _BATCH]
-        attempts = [attempt_of(vars(item) | {"answer": item.problem.answer}) for _, item in batch]
+        attempts = [attempt_of({**vars(item), "answer": item.problem.answer}) for _, item in batch]
         verifications = verifier.verify_many(attempts)
         for (sample, response), verification in zip(batch, verifications, strict=True):
             rows.append(

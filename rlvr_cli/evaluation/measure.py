@@ -107,7 +107,7 @@ def pass_at_1(groups: Sequence[Group]) -> float | None:
 def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
     """Compute pass@1 for each value of the problems' field `level`.
 
-    The result is empty if a problem lacks the field, or if a table cannot hold so many values.
+    The result is empty if a problem lacks the field, or if a table cannot hold the values.
     """
     parts = by_key(groups, lambda group: str(group.prompt.problem.extra.get("level")))
     if str(None) in parts or len(parts) > _MOST_LEVELS:

@@ -26,7 +26,7 @@ from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from verifiers import Verifier
 
 Cluster = Callable[[Sequence[str]], list[int]] | None
-"""A function that gives equal answers the same number. It is None if no cons@k is computed."""
+"""A function that gives equal answers the same number, or None without cons@k."""
 UNJUDGED = frozenset(NO_SIGNAL)
 
 
@@ -48,7 +48,7 @@ class Result:
     fingerprint: Fingerprint
     problems: tuple[JudgedProblem, ...]
     any_form: Estimate | None = None
-    """pass@1 if a right answer counts in any form. It is None if the verdicts take any form."""
+    """pass@1 if a right answer counts in any form, or None if the verdicts take any form anyway."""
     speed: dict[str, float] | None = None
     """Tokens that this command sampled, and their seconds."""
 

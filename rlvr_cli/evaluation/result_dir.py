@@ -140,7 +140,7 @@ class ResultDirectory:
         files.refuse_links(directory, (_UNFINISHED, _RESPONSES))
         self.began = self._beginning()
         """When the evaluation began: as its unfinished rows say, else when its first file was
-        written, or now if there is no file."""
+        written, or now without a file."""
         if (directory / _UNFINISHED).is_dir():
             self.hold()
         elif directory.exists():
