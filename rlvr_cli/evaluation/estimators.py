@@ -114,7 +114,7 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
             size = min(size, count * m * (1 - m) / variance)
     center = (m + Z**2 / (2 * size)) / (1 + Z**2 / size)
     half = Z / (1 + Z**2 / size) * math.sqrt(m * (1 - m) / size + Z**2 / (4 * size**2))
-    unseen = _unseen(count)
+    unseen = Z**2 / (count + Z**2)  # Wilson's upper end of 0 right of P
     low = min(m, center - half, 1 - unseen)
     high = max(m, center + half, unseen)
     return max(0.0, low), min(1.0, high)
@@ -206,11 +206,6 @@ def student(freedom: int) -> float:
         return mpmath.betainc(freedom / 2, 0.5, 0, x, regularized=True) - 0.05
 
     return float(mpmath.findroot(tail, (1.5, 13), solver="anderson"))
-
-
-def _unseen(count: int) -> float:
-    """Return Wilson's upper end of 0 of `count`: the share of problems that a sample may miss."""
-    return Z**2 / (count + Z**2)
 
 
 def _check(n: int, k: int) -> None:

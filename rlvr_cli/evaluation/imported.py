@@ -152,6 +152,8 @@ class ResponseReader:
         label = self._label(row, file)
         reasons = finish_reasons(row, len(texts))
         token_counts = lengths(row, len(texts))
+        prompt = row.get("prompt")  # another tool's may be a chat, which is not rendered
+        answer_format = row.get("verifier")
         return [
             ImportedResponse(
                 place=place,
@@ -160,8 +162,8 @@ class ResponseReader:
                 response=text,
                 finish_reason=reason,
                 n_tokens=count,
-                prompt=_prompt(row),
-                answer_format=_answer_format(row),
+                prompt=prompt if isinstance(prompt, str) else None,
+                answer_format=answer_format if answer_format in get_args(Format) else None,
                 row_gold=row_problem.answer,
             )
             for text, reason, count in zip(texts, reasons, token_counts, strict=True)
@@ -198,17 +200,6 @@ def _identified(row_problem: Problem, file: str, number: int) -> Problem:
     keys_of_response = {*ROW_KEYS, "model", PROBLEM_SET}
     extra = {k: value for k, value in row_problem.extra.items() if k not in keys_of_response}
     return replace(row_problem, id=identity, extra=extra)
-
-
-def _prompt(row: Mapping[str, Any]) -> str | None:
-    """Return the rendered prompt of a row. Return None for a chat, which is not rendered."""
-    prompt = row.get("prompt")
-    return prompt if isinstance(prompt, str) else None
-
-
-def _answer_format(row: Mapping[str, Any]) -> Format | None:
-    """Return the format by which the row's own verdict was given, or None if it is not named."""
-    return row["verifier"] if row.get("verifier") in get_args(Format) else None
 
 
 def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]:

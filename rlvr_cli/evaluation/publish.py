@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
@@ -72,13 +72,13 @@ def report_options(
     names = [text.partition("=")[0].strip() for text in assignments]
     if judge != OURS and "data.answer_format" in names:
         raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
-    ks = _parts(k)
+    ks = _split(k)
     for part in ks:
         if not (part.isascii() and part.isdecimal() and len(part) < 10 and int(part)):
             raise UserError(f"--k {shortened(part)}: give numbers from 1 on, as --k 1,4,16")
     return ReportOptions(
         ks=tuple(map(int, ks)),
-        by=_parts(by),
+        by=_split(by),
         against=against,
         out=out,
         judge=judge,
@@ -86,7 +86,7 @@ def report_options(
     )
 
 
-def _parts(texts: Iterable[str]) -> tuple[str, ...]:
+def _split(texts: Iterable[str]) -> tuple[str, ...]:
     """Split texts at their commas, and return each part once."""
     return tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
 
@@ -108,6 +108,17 @@ def read_baselines(
     return baselines
 
 
+class _Part(NamedTuple):
+    """The responses of one label, which become one result."""
+
+    label: Label
+    responses: Sequence[ImportedResponse]
+    problems: tuple[Problem, ...]
+    """Each problem once, as the first of its rows has it."""
+    answer_format: Format
+    """The format by which they are judged."""
+
+
 def score(
     config: Config,
     sources: Sequence[str],
@@ -124,34 +135,20 @@ def score(
     gold_set = _load_golds(golds, config.data)
     responses = _read(sources, config.data, gold_set)
     _check(responses, options.by)
-    parts = by_key(responses, lambda response: response.label)
-    problems = {label: _problems(part) for label, part in parts.items()}
+    parts = _parts(responses, config.data.answer_format, options.judge)
     directory = None if options.out is None else ResultDirectory(options.out)
-    formats = {label: _format(part, config.data, options.judge) for label, part in parts.items()}
     with open_judge(options.judge) as equality:
         _warn_of_golds(responses, equality, display)
+        problems = {part.label: part.problems for part in parts}
         baselines = read_baselines(options, problems, equality)
     if gold_set is not None and config.data.limit is None:
-        _warn_of_missing(problems, len(gold_set.problems), display)
+        _warn_of_missing(parts, len(gold_set.problems), display)
     if directory is not None:
         directory.hold()
-    results = []
-    with display.progress("judging", len(responses), lines=True) as bar:
-        for label, part in parts.items():
-            _warn_of_chat_marks(label.model, part, display)
-            with open_judge(
-                options.judge, format=formats[label], workers=usable_cores()
-            ) as verifier:
-                rows = judged_rows(part, verifier, lambda count: bar.tick(advance=count))
-                judged = judged_problems(rows, verifier.cluster)
-            fingerprint = {
-                "data": data_hash(problems[label]),
-                **judging(formats[label], options.judge),
-            }
-            results.append(Result(label.model, label.data, fingerprint, judged))
+    results = _judge(parts, options.judge, display)
     has_row_formats = any(response.answer_format for response in responses)
     if options.judge == OURS and config.data.answer_format is None and has_row_formats:
-        names = ", ".join(dict.fromkeys(formats.values()))
+        names = ", ".join(dict.fromkeys(part.answer_format for part in parts))
         display.say("judged as", f"{names}, as the rows say")
     publish(results, options, directory, baselines, display)
 
@@ -203,18 +200,18 @@ def _check(responses: Sequence[ImportedResponse], by: Sequence[str]) -> None:
                 )
 
 
-def _problems(responses: Sequence[ImportedResponse]) -> tuple[Problem, ...]:
-    """Return the problems that responses are to, each once, as its first row has it."""
-    by_id = by_key((response.problem for response in responses), lambda problem: problem.id)
-    return tuple(same_id[0] for same_id in by_id.values())
-
-
-def _format(responses: Sequence[ImportedResponse], data: DataConfig, judge: str) -> Format:
-    """Return the format by which to judge responses: as configured, else as their rows say. Another
-    judge than ours takes any."""
-    if judge != OURS:
-        return "any"
-    return data.answer_format or row_format(responses)
+def _parts(
+    responses: Sequence[ImportedResponse], answer_format: Format | None, judge: str
+) -> list[_Part]:
+    """Split the responses by their label. They are judged by the format that is configured, else by
+    that of their rows. Another judge than ours takes any."""
+    parts = []
+    for label, same_label in by_key(responses, lambda response: response.label).items():
+        by_id = by_key(same_label, lambda response: response.problem.id)
+        problems = tuple(same_problem[0].problem for same_problem in by_id.values())
+        part_format = "any" if judge != OURS else answer_format or row_format(same_label)
+        parts.append(_Part(label, same_label, problems, part_format))
+    return parts
 
 
 def _warn_of_golds(
@@ -235,27 +232,33 @@ def _warn_of_golds(
         )
 
 
-def _warn_of_missing(
-    problems: Mapping[Label, Sequence[Problem]], total: int, display: Display
-) -> None:
-    """Warn of labels that lack responses to some of the `total` problems of the named set."""
-    for label, answered in problems.items():
-        missing = total - len(answered)
+def _warn_of_missing(parts: Sequence[_Part], total: int, display: Display) -> None:
+    """Warn of parts without responses to some of the `total` problems of the named set."""
+    for part in parts:
+        missing = total - len(part.problems)
         if missing > 0:
             display.warn(
-                f"{label.model}: no response to {missing} of the {plural(total, 'problem')} of "
-                f"{label.data}; the figures leave them out"
+                f"{part.label.model}: no response to {missing} of the {plural(total, 'problem')} "
+                f"of {part.label.data}; the figures leave them out"
             )
 
 
-def _warn_of_chat_marks(
-    model: str, responses: Sequence[ImportedResponse], display: Display
-) -> None:
-    """Warn of responses that are whole transcripts, or hold chat marks that are not known."""
-    chat_marks = ChatMarks()
-    chat_marks.add(response.response for response in responses)
-    for line in chat_marks.lines():
-        display.warn(f"{model}: {line}")
+def _judge(parts: Sequence[_Part], judge: str, display: Display) -> list[Result]:
+    """Judge the responses of each part, and warn of those that hold chat marks."""
+    results = []
+    total = sum(len(part.responses) for part in parts)
+    with display.progress("judging", total, lines=True) as bar:
+        for part in parts:
+            chat_marks = ChatMarks()
+            chat_marks.add(response.response for response in part.responses)
+            for line in chat_marks.lines():
+                display.warn(f"{part.label.model}: {line}")
+            with open_judge(judge, format=part.answer_format, workers=usable_cores()) as verifier:
+                rows = judged_rows(part.responses, verifier, lambda count: bar.tick(advance=count))
+                problems = judged_problems(rows, verifier.cluster)
+            fingerprint = {"data": data_hash(part.problems), **judging(part.answer_format, judge)}
+            results.append(Result(part.label.model, part.label.data, fingerprint, problems))
+    return results
 
 
 def publish(
