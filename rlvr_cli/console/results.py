@@ -54,7 +54,7 @@ def _show_result(entry: dict[str, Any], name_model: bool, display: Display) -> N
     if "any_form" in entry:
         _show_any_form(entry["any_form"], pass_at_1, verifier["format"], display)
     for field in entry.get("by", {}):
-        display.table(tables.by_field(entry, field), asked=True)
+        display.table(tables.by_field(entry, field), is_result=True)
     unjudged = entry["timeouts"] + entry["unparseable_golds"]
     if unjudged:
         display.warn(
@@ -91,7 +91,7 @@ def show_comparison(
     if comparison["against"] != against:
         baseline += f" ({against})"
     display.result("against", f"{baseline}, {plural(comparison['problems'], 'problem')}")
-    display.table(tables.differences(comparison), asked=True)
+    display.table(tables.differences(comparison), is_result=True)
     if "1" in comparison["pass@k"]:
         _warn_if_too_few(comparison["pass@k"]["1"], display)
     differing = comparison["differs"]
