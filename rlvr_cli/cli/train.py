@@ -25,14 +25,10 @@ from rlvr_cli.runs.narration import say_policy, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight, to_judge
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
 from rlvr_cli.runs.track import check_trackers
+from rlvr_cli.setup.checks import check_teacher
 from rlvr_cli.setup.plan import plan_for
-from rlvr_cli.setup.session import (
-    Session,
-    check_teacher,
-    open_session,
-    prompts_for,
-    with_date,
-)
+from rlvr_cli.setup.prompts import prompts_for
+from rlvr_cli.setup.session import Session, open_session, with_date
 from rlvr_cli.training.trainer import Trainer
 
 
@@ -77,7 +73,8 @@ def start(
         parent = None
         if config.parent and (newest is None or config.algorithm.has_reference_model):
             parent = _load_parent(session, Path(config.parent))
-        check_teacher(session)
+        if session.teacher is not None:
+            check_teacher(session.teacher, session.policy, config.teacher)
         check_savable(session.policy)
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         held_out = _held_out_prompts(session)

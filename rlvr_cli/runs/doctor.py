@@ -23,7 +23,7 @@ from rlvr_cli.core.versions import (
     untried_versions,
 )
 from rlvr_cli.model.loading import TINY, default_device, model_directory, unused_gpu
-from rlvr_cli.setup.memory import host_memory
+from rlvr_cli.setup.machine import host_memory
 from rlvr_cli.setup.plan import choose_engine
 
 _DISTRIBUTION = "rlvr-cli"

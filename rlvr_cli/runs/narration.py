@@ -11,7 +11,8 @@ from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import NO_SIGNAL, Prompt
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.runs.guards import MORE_SIGNAL
-from rlvr_cli.setup.session import NO_TEMPLATE, Session, unreadable_golds
+from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
+from rlvr_cli.setup.session import Session
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 

@@ -17,7 +17,8 @@ from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.runs.guards import MORE_SIGNAL, OTHERS_ALONE
 from rlvr_cli.setup.memory import Memory
-from rlvr_cli.setup.session import NO_TEMPLATE, Session, unreadable_golds
+from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
+from rlvr_cli.setup.session import Session
 
 _PROBLEMS = 8
 """Problems of the probe: some seconds' work, and enough to see a signal that is there."""
