@@ -8,10 +8,11 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
 from rlvr_cli.runs.preflight import of_memory
 from rlvr_cli.setup import session
-from rlvr_cli.setup.memory import Machine, Memory, Need
-from rlvr_cli.setup.session import check_before_loading
+from rlvr_cli.setup.machine import Machine
+from rlvr_cli.setup.memory import Memory, Need, read_shapes
+from rlvr_cli.setup.session import fit_to_machine
 
-MODEL = random_model()
+MODEL = read_shapes(random_model())
 
 
 def planned(*settings: str):
@@ -24,12 +25,12 @@ def test_a_step_whose_responses_do_not_fit_is_refused_before_the_model_is_loaded
     config, responses = planned("model=tiny", *sizes), 8 * 9 * 50_000 * 100
     monkeypatch.setattr(session, "this_machine", lambda: Machine("cpu", responses, responses))
     with pytest.raises(UserError) as refused:
-        check_before_loading(config, training=True)
+        fit_to_machine(config, training=True)
     assert f"and {responses / GIB:.1f} GiB are free: take a smaller model" in str(refused.value)
     assert str(refused.value).endswith("lower --prompts, -n or --max-tokens")
     enough = Machine("cpu", 2 * responses, 2 * responses)
     monkeypatch.setattr(session, "this_machine", lambda: enough)
-    memory, config = check_before_loading(config, training=True)
+    memory, config = fit_to_machine(config, training=True)
     assert memory.machine is enough
     assert config.optim.checkpointing == "on"
 
