@@ -216,8 +216,8 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
                 display.say("problem", prompt.problem.problem)
                 for seed in range(first, first + params.samples):
                     live = LiveResponse(sampler.decode, prompt.think_open)
-                    drawn = sampler.rollout([prompt], replace(params, samples=1), [seed], live)
-                    (group,) = sampler.verify([prompt], drawn)
+                    drawn = sampler.stream([prompt], replace(params, samples=1), [seed], live)
+                    (group,) = sampler.judge([prompt], drawn)
                     print()
                     show_verdict(group.rollouts[0])
             return

@@ -22,9 +22,10 @@ from rlvr_cli.model.forward import PACKED, Forward, Sample, choose_forward
 from rlvr_cli.model.loading import LoadedModel, cast, load_model, model_outline, unused_gpu
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.ranks.group import broadcast_from_first, gather, shard, world
+from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.sampler import Rewarder, Sampler
+from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.setup.checks import (
     check_adapter,
     check_architecture,

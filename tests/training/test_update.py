@@ -147,7 +147,7 @@ def slow_policy_loss(made: Made, rows: list[Row]) -> torch.Tensor:
         ratio = torch.exp(logprobs - old)
         if surrogate.kind == "sequence_clip":
             ratio = torch.exp((logprobs - old).mean()).expand(len(logprobs))
-        advantages, cells = row.advantages, surrogate.cells
+        advantages, cells = row.advantages, surrogate.fields
         if surrogate.kind == "policy_gradient":
             terms = -advantages * logprobs
         elif surrogate.kind == "ratio":
