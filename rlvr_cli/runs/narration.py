@@ -16,45 +16,59 @@ from rlvr_cli.setup.session import Session
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 
-_SHORT, _SHOWN, _LONGEST_QUESTION = 60, 5, 60
+_SHORT = 60
+"""Characters of the name of a problem, or of a gold answer, that are shown."""
+_SHOWN_GOLDS = 5
+_LONGEST_QUESTION = 60
+"""Characters of a question that fits a command line."""
 
 
 def format_figures(figures: Mapping[str, Any] | None) -> str:
-    """Format pass@1 with its interval, and cons@k, of a measurement; None was not measured."""
+    """Format pass@1 with its interval, and cons@k, of a measurement.
+
+    `figures` is None if nothing was measured.
+    """
     figures = figures or {}
     if not figures.get("interval"):
         return measured(figures.get("pass@1"))
     low, high = figures["interval"]
-    consensus, k = figures["cons@k"], figures["samples"]
-    cons = "" if consensus is None or k == 1 else f", cons@{k} {consensus:.3f}"
-    return f"{figures['pass@1']:.3f} [{low:.3f}, {high:.3f}]{cons}"
+    text = f"{figures['pass@1']:.3f} [{low:.3f}, {high:.3f}]"
+    consensus = figures["cons@k"]
+    k = figures["samples"]
+    if consensus is not None and k > 1:
+        text += f", cons@{k} {consensus:.3f}"
+    return text
 
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    if unjudged := sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL):
+    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL)
+    if unjudged:
         responses = plural(unjudged, "response")
         display.warn(f"{responses} could not be judged (timeout, bad gold); pass@1 leaves them out")
 
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
-    """Warn of the first gold answers that the judge cannot read; their responses never count."""
-    bad = unreadable_golds(prompts, judge)
-    for problem in bad[:_SHOWN]:
-        name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
-        display.warn(f"problem {name}: the gold answer {gold!r} cannot be read")
-    if len(bad) > _SHOWN:
-        display.warn(f"… and {len(bad) - _SHOWN} more gold answers")
+    """Warn of the first gold answers that the judge cannot read.
+
+    The responses to these problems never count.
+    """
+    problems = unreadable_golds(prompts, judge)
+    for problem in problems[:_SHOWN_GOLDS]:
+        gold = (problem.answer or "")[:_SHORT]
+        display.warn(f"problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read")
+    if len(problems) > _SHOWN_GOLDS:
+        display.warn(f"… and {len(problems) - _SHOWN_GOLDS} more gold answers")
 
 
 def say_policy(name: str, session: Session, display: Display) -> None:
-    """Say what is sampled from, where, and beside which versions of the libraries."""
+    """Say which policy is sampled, on which device, and with which versions of the libraries."""
     display.say("policy", f"{name}: {session.description}")
     display.say("versions", session.versions)
 
 
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """Warn of a missing chat template; report one that opens <think> by itself."""
+    """Warn of a missing chat template, or report one that opens <think> by itself."""
     if session.policy.tokenizer.chat_template is None:
         display.warn(NO_TEMPLATE)
     elif prompts and prompts[0].think_open:
@@ -62,7 +76,10 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
 
 
 def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
-    """Print the measured speed of a run; verbose, also MFU and how engine and trainer differ."""
+    """Print the measured speed of a run.
+
+    With `--verbose`, also print MFU and how far engine and trainer differ.
+    """
     words = {
         "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
         "tokens_per_second_update": "update {:,.0f} tokens/s",
@@ -79,12 +96,13 @@ def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
 
 def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
     """Warn if a run learned nothing, or skipped steps."""
-    reasons, steps = Counter(metrics["no_update"] for metrics in history), len(history)
-    short, refill = reasons["batch not full"], trainer.config.algorithm.filter
-    if short and refill and not trainer.stopped:
+    steps = len(history)
+    not_full = sum(metrics["no_update"] == "batch not full" for metrics in history)
+    group_filter = trainer.config.algorithm.filter
+    if not_full and group_filter and not trainer.stopped:
         display.warn(
-            f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
-            "did not fill the batch (algorithm.filter.max_gen_batches)"
+            f"{not_full} of {steps} steps made no update: {group_filter.max_gen_batches} "
+            "generation batches did not fill the batch (algorithm.filter.max_gen_batches)"
         )
     silent = [metrics for metrics in history if metrics["no_update"] == "no signal"]
     cause = "nothing set right responses apart from wrong ones"
@@ -96,18 +114,23 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
         verdicts: Counter[str] = Counter()
         for metrics in silent:
             verdicts.update(metrics["verdicts"])
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({counts}): {MORE_SIGNAL}")
+        listing = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({listing}): {MORE_SIGNAL}")
 
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:
     """Print the commands that a user may give after a run."""
-    data, named = trainer.config.data, trainer.config.eval.sources
-    sources = named or (data.sources if trainer.held_out else ("PROBLEMS.jsonl",))
+    data = trainer.config.data
+    sources = trainer.config.eval.sources
+    if not sources:
+        sources = data.sources if trainer.held_out else ("PROBLEMS.jsonl",)
     words = ["rlvr", "eval", *sources, "--model", str(directory)]
-    words += ["--set", f"data.root={data.root}"] if data.root else []
-    words += [word for pair in data.fields.items() for word in ("--field", "=".join(pair))]
-    words += ["--skip-bad"] if data.skip_bad else []
+    if data.root:
+        words += ["--set", f"data.root={data.root}"]
+    for name, field in data.fields.items():
+        words += ["--field", f"{name}={field}"]
+    if data.skip_bad:
+        words.append("--skip-bad")
     display.command("next", shlex.join(words))
     question = trainer.prompts[0].problem.problem
     if len(question) <= _LONGEST_QUESTION:

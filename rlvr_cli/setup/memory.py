@@ -20,10 +20,10 @@ from rlvr_cli.setup.plan import is_sharded, with_values
 
 _FLOAT_BYTES = 4
 
-# Vectors that autograd stores per token and layer, by their width. Llama's and Qwen2's layers store
-# at most these (tests/setup/test_memory.py counts them).
+# Vectors that autograd stores per token and layer, by their width, in the layers of Llama and Qwen2
+# (tests/setup/test_memory.py counts what they store).
 _HIDDEN_VECTORS = 7
-"""The input, the normalized vector and the output of each of two norms, and one to spare."""
+"""Input, normalized vector and output of both norms; the seventh for all that is narrower."""
 _HEAD_VECTORS = 4
 """Queries, the attention's output for its kernel and for the projection, keys with values."""
 _INNER_VECTORS = 4

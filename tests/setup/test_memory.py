@@ -68,7 +68,7 @@ def stored_by(layer: torch.nn.Module) -> list[dict[int, int]]:
 @pytest.mark.parametrize("more", [(), ("lora.rank=32",), ("lora.rank=2",)])
 @pytest.mark.parametrize("name", ["2M", "8M"])
 def test_an_update_allocates_what_is_predicted(name, more):
-    """Weights, moments and gradients to the byte, and a bound of what a layer stores."""
+    """Weights, moments and gradients to the byte, and what a layer stores within a tenth."""
     tokens = 512
     config = table.settled(more, tokens)
     updater, samples = table.prepared(name, more, tokens)
@@ -98,7 +98,7 @@ def test_an_update_allocates_what_is_predicted(name, more):
     assert len(passes) == 2
     stored = stored_graph(shapes, config).stored / shapes.layers
     for found in passes:
-        assert 1 <= stored / sum(found.values()) < 1.15
+        assert stored == pytest.approx(sum(found.values()), rel=0.1)
 
 
 def test_a_response_has_the_keys_and_values_that_are_predicted():
@@ -324,7 +324,8 @@ def test_ppos_update_on_a_gpu_by_hand():
     [
         # 28 x 3.086e9 / 2^30 = 80.5, and 2: no share is small enough.
         ("3B", "ppo", r"about 11\d\.\d GiB are needed to update and 79\.2 GiB are free"),
-        ("7B", "dapo", r"about 11\d\.\d GiB are needed to update and 79\.2 GiB are free"),
+        # 12 x 7.6156e9 / 2^30 = 85.1, and 2.
+        ("7B", "dapo", r"about 126\.0 GiB are needed to update and 79\.2 GiB are free"),
     ],
 )
 def test_what_fits_no_share_is_short(name, algo, shortage):
