@@ -27,8 +27,8 @@ from rlvr_cli.setup.machine import host_memory
 from rlvr_cli.setup.plan import choose_engine
 
 _DISTRIBUTION = "rlvr-cli"
+# Room for what the default run writes. Its checkpoints are 10 MB each.
 _DISK_GIB = 0.2
-"""Room for what the default run writes. Its checkpoints are 10 MB each."""
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 

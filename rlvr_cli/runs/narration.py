@@ -16,11 +16,11 @@ from rlvr_cli.setup.session import Session
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 
+# Characters of the name of a problem, or of a gold answer, that are shown.
 _SHORT = 60
-"""Characters of the name of a problem, or of a gold answer, that are shown."""
 _SHOWN_GOLDS = 5
+# Characters of a question that fits a command line.
 _LONGEST_QUESTION = 60
-"""Characters of a question that fits a command line."""
 
 
 def format_figures(figures: Mapping[str, Any] | None) -> str:

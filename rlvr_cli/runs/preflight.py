@@ -20,12 +20,12 @@ from rlvr_cli.setup.memory import Memory, Parts
 from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
 from rlvr_cli.setup.session import Session
 
+# A few seconds' work, and enough to see a signal if there is one.
 _PROBE_PROBLEMS = 8
-"""A few seconds' work, and enough to see a signal if there is one."""
+# Of a prompt that is shown.
 _SHOWN_CHARACTERS = 600
-"""Of a prompt that is shown."""
+# The share of responses cut off that is worth a warning.
 _MUCH_CUT_OFF = 0.5
-"""The share of responses cut off that is worth a warning."""
 Lines = Sequence[tuple[str, str]]
 """Observations, each with its label."""
 
@@ -86,9 +86,11 @@ def check_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list
         bad_golds = len(unreadable_golds(judged, session.sampler.verifier))
         lines.append(("golds", f"{len(judged) - bad_golds} of {len(judged)} can be read"))
     lengths = [len(prompt.token_ids) for prompt in prompts]
-    text = f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)})"
-    room = f"responses of at most {config.rollout.max_tokens}, context {session.policy.context}"
-    lines.append(("lengths", f"{text}, {room}"))
+    text = (
+        f"prompts of {statistics.median(lengths):.0f} tokens (longest {max(lengths)}), responses "
+        f"of at most {config.rollout.max_tokens}, context {session.policy.context}"
+    )
+    lines.append(("lengths", text))
     if not config.algorithm.needs_verdicts:
         bad_golds = 0
     return lines, data_findings(config, prompts, tokenizer.chat_template is not None, bad_golds)
@@ -122,21 +124,31 @@ def data_findings(
     if not config.optim.lr:
         texts.append("the learning rate is 0, so the policy will not change: set --lr")
     if critic is not None and config.steps <= critic.warmup:
-        text = f"in the first {critic.warmup} steps only the critic learns"
-        texts.append(f"{text}: raise --steps or lower algorithm.advantage.critic.warmup")
+        texts.append(
+            f"in the first {critic.warmup} steps only the critic learns: raise --steps or lower "
+            "algorithm.advantage.critic.warmup"
+        )
     if batch > count:
-        text = f"a step draws {batch} of {count} problems, some several times"
-        texts.append(f"{text}: lower --prompts or add problems")
+        texts.append(
+            f"a step draws {batch} of {count} problems, some several times: lower --prompts or add "
+            "problems"
+        )
     if not has_template:
         texts.append(NO_TEMPLATE)
     findings = [Finding(text) for text in texts]
     changed = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if has_template and changed:
-        text = f"the chat template changes the text of {changed} of {count} problems (prompt above)"
-        findings.append(Finding(f"{text}: take a model with another", is_error=changed == count))
+        text = (
+            f"the chat template changes the text of {changed} of {count} problems (prompt above): "
+            "take a model with another"
+        )
+        findings.append(Finding(text, is_error=changed == count))
     if bad_golds:
-        text = f"{bad_golds} of {count} gold answers cannot be read, so these problems never train"
-        findings.append(Finding(f"{text}: mend them", is_error=bad_golds == count))
+        text = (
+            f"{bad_golds} of {count} gold answers cannot be read, so these problems never train: "
+            "mend them"
+        )
+        findings.append(Finding(text, is_error=bad_golds == count))
     return findings
 
 
@@ -214,16 +226,21 @@ def check_probe(
     texts = list[str]()
     if has_format and judged and not format_share:
         prompt = "" if data.prompt == "boxed" else " --set data.prompt=boxed"
-        text = f"no response had the format {data.answer_format}, so none can be rewarded"
-        remedy = f"judge any form with --set data.answer_format=any{prompt}"
-        texts.append(f"{text}: {remedy}, or take a model that writes it")
+        texts.append(
+            f"no response had the format {data.answer_format}, so none can be rewarded: judge any "
+            f"form with --set data.answer_format=any{prompt}, or take a model that writes it"
+        )
     if learns and judged and rewards and not verdicts.get("correct"):
         texts.append(f"no response of the probe is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}")
     if not learns:
         counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        text = f"the probe found no signal: on {len(groups)} problems nothing sets right responses"
-        texts.append(f"{text} apart from wrong ones ({counts}): {MORE_SIGNAL}")
+        texts.append(
+            f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
+            f"apart from wrong ones ({counts}): {MORE_SIGNAL}"
+        )
     if metrics["cut_off_share"] > _MUCH_CUT_OFF:
-        text = f"{cut_off} of the responses were cut off at --max-tokens"
-        texts.append(f"{text}: raise it, or take a model whose responses end")
+        texts.append(
+            f"{cut_off} of the responses were cut off at --max-tokens: raise it, or take a model "
+            "whose responses end"
+        )
     return [("probe", line)], [Finding(text) for text in texts]

@@ -16,55 +16,55 @@ from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.setup.machine import Machine
-from rlvr_cli.setup.plan import is_sharded, with_values
+from rlvr_cli.setup.plan import is_sharded, samples_a_copy, with_values
 
 _FLOAT_BYTES = 4
 
 # Vectors that autograd stores per token and layer, by their width, in the layers of Llama and Qwen2
 # (tests/setup/test_memory.py counts what they store).
+# Input, normalized vector and output of both norms; the seventh for all that is narrower.
 _HIDDEN_VECTORS = 7
-"""Input, normalized vector and output of both norms; the seventh for all that is narrower."""
+# Queries, the attention's output for its kernel and for the projection, keys with values.
 _HEAD_VECTORS = 4
-"""Queries, the attention's output for its kernel and for the projection, keys with values."""
+# Gate, activated gate, up projection, and their product.
 _INNER_VECTORS = 4
-"""Gate, activated gate, up projection, and their product."""
+# One of the adapter's rank per linear layer.
 _LORA_VECTORS = 7
-"""One of the adapter's rank per linear layer."""
+# The normalized vectors, which only the gradients of the norms need. LoRA freezes the norms.
 _FROZEN_VECTORS = 2
-"""The normalized vectors, which only the gradients of the norms need. LoRA freezes the norms."""
 
+# Of one chunk: logits, log-softmax, softmax, and two of the gradient (model/head.py).
 _LOGIT_COPIES = 5
-"""Of one chunk: logits, log-softmax, softmax, and two of the gradient (model/head.py)."""
+# The gradient of the output layer, and that of the chunk that is added to it.
 _OUTPUT_GRADIENTS = 2
-"""The gradient of the output layer, and that of the chunk that is added to it."""
+# Of the gradients of one layer: two to reduce them, and one of the layer before it.
 _REDUCED_COPIES = 3
-"""Of the gradients of one layer: two to reduce them, and one of the layer before it."""
+# The first and the second moment of each trained parameter.
 _ADAMW_MOMENTS = 2
-"""The first and the second moment of each trained parameter."""
+# In float32 or int32, of the weight that AdamW rounds to bfloat16 (training/optimizer.py).
 _ROUNDING_COPIES = 8
-"""In float32 or int32, of the weight that AdamW rounds to bfloat16 (training/optimizer.py)."""
+# Of one sampled token with its log-probability, as Python objects.
 _SAMPLED_TOKEN_BYTES = 100
-"""Of one sampled token with its log-probability, as Python objects."""
+# Of one logit while a GPU samples a token: as computed, in float32, its logarithm and its
+# probability (rollout/engines/sampling.py).
 _SAMPLED_LOGIT_BYTES = 16
-"""Of one logit while a GPU samples a token: as computed, in float32, its logarithm and its
-probability (rollout/engines/sampling.py)."""
 
+# An estimate, not measured: torch's context and kernels on a GPU.
 _TORCH_CONTEXT = GIB
-"""An estimate, not measured: torch's context and kernels on a GPU."""
+# An estimate, not measured: the CUDA graphs that vLLM has outside of its share, asleep too.
 _VLLM_GRAPHS = GIB
-"""An estimate, not measured: the CUDA graphs that vLLM has outside of its share, asleep too."""
+# An estimate, not measured: activations while an engine samples on a GPU.
 _WORKSPACE = GIB
-"""An estimate, not measured: activations while an engine samples on a GPU."""
 
+# The engine's share of a GPU on which nothing is trained.
 _EVALUATION_SHARE = 0.9
-"""The engine's share of a GPU on which nothing is trained."""
+# MiB for keys and values on a CPU.
 _CPU_CACHE_MB = 1024
-"""MiB for keys and values on a CPU."""
 _ADVISED_RANK = 32
+# What the advice divides micro-batches and the cache of keys and values by.
 _SMALLER_BY = 4
-"""What the advice divides micro-batches and the cache of keys and values by."""
+# Ways to need less memory that are named.
 _ADVISED_WAYS = 3
-"""Ways to need less memory that are named."""
 
 VLLM = "vLLM"
 GRADIENTS = "gradients"
@@ -170,8 +170,9 @@ class Need:
     def shortage(self, free: int) -> str:
         """Say how much is needed, in which phase, and how much there is."""
         phase = max(self.phases, key=self.phases.__getitem__)
-        needed = f"about {self.peak / GIB:.1f} GiB are needed {phase}"
-        return f"{needed} and {free / GIB:.1f} GiB are free"
+        return (
+            f"about {self.peak / GIB:.1f} GiB are needed {phase} and {free / GIB:.1f} GiB are free"
+        )
 
 
 @dataclass(frozen=True)
@@ -188,16 +189,15 @@ class Memory:
 
     def needed(self, config: Config) -> Need:
         """Predict what the command needs on the machine's device."""
-        sampling = self._sampling_parts(config)
         always = self._engine_parts(config)
-        if not self.training:
-            if not self.lends_gpu(config):
-                always["weights"] = _FLOAT_BYTES * self.model.parameters
-            return Need(_positive(always), _positive(sampling), {})
-        always |= self._trainer_parts(config)
-        stages = update_stages(self.model, config, self.machine.device)
-        worst = max(stages.values(), key=lambda parts: sum(parts.values()))
-        return Need(_positive(always), _positive(sampling), _positive(worst))
+        updating: Parts = {}
+        if self.training:
+            always |= self._trainer_parts(config)
+            stages = update_stages(self.model, config, self.machine.device)
+            updating = max(stages.values(), key=lambda parts: sum(parts.values()))
+        elif not self.lends_gpu(config):
+            always["weights"] = _FLOAT_BYTES * self.model.parameters
+        return Need(_positive(always), self._sampling_parts(config), _positive(updating))
 
     def fitted(self, config: Config) -> Config:
         """Decide what depends on the memory: the engine's part of it, and `checkpointing: auto`.
@@ -256,12 +256,10 @@ class Memory:
             return {"graphs and context": _VLLM_GRAPHS + _TORCH_CONTEXT}
         if config.engine == "vllm":
             return {VLLM: weights + _cache_bytes(config)}
-        optim = config.optim
-        rounds = number_bytes(config.rollout.precision) != number_bytes(optim.weights)
-        has_copy = config.lora.rank is not None or is_sharded(optim) or rounds
+        has_copy = self.training and samples_a_copy(config)
         return {
             "context": _TORCH_CONTEXT if self.machine.device == "cuda" else 0,
-            "the engine's weights": weights if self.training and has_copy else 0,
+            "the engine's weights": weights if has_copy else 0,
         }
 
     def _sampling_parts(self, config: Config) -> Parts:

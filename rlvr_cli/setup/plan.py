@@ -6,7 +6,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 from rlvr_cli.config import Config
-from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig, OptimConfig
+from rlvr_cli.config.sections import (
+    LONGEST_RESPONSE,
+    DataConfig,
+    EvalConfig,
+    OptimConfig,
+    RolloutConfig,
+)
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.limits import thread_limit
 from rlvr_cli.core.types import SamplingParams
@@ -18,11 +24,11 @@ from rlvr_cli.model.loading import default_device, settings_file
 from rlvr_cli.ranks.group import local_world, world
 from verifiers import Format
 
+# Parameters below which one thread is faster: the operations are too short to divide, and several
+# threads collapse when another process competes for the cores.
 _SMALL_MODEL = 20_000_000
-"""Parameters below which one thread is faster: the operations are too short to divide, and several
-threads collapse when another process competes for the cores."""
+# The prompt of models that were trained elsewhere, most of which know it.
 _BOXED = "boxed"
-"""The prompt of models that were trained elsewhere, most of which know it."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,14 @@ class Plan:
     @property
     def training(self) -> SamplingParams:
         """Return the sampling settings of training."""
-        rollout = self.config.rollout
-        return SamplingParams(
-            rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
-        )
+        return self._sampling(self.config.rollout)
 
     @property
     def evaluation(self) -> SamplingParams:
         """Return the sampling settings of an evaluation, within a run too."""
-        settings = self.config.eval
+        return self._sampling(self.config.eval)
+
+    def _sampling(self, settings: RolloutConfig | EvalConfig) -> SamplingParams:
         longest = self.config.rollout.max_tokens
         return SamplingParams(settings.samples, longest, settings.temperature, settings.top_p)
 
@@ -182,6 +187,16 @@ def is_sharded(optim: OptimConfig) -> bool:
     than that of the weights.
     """
     return world() > 1 or optim.offload == "all" or optim.precision == "bfloat16"
+
+
+def samples_a_copy(config: Config) -> bool:
+    """Return whether the transformers engine has a copy of the trained weights.
+
+    It needs one if an adapter is merged, or weights are gathered or rounded for it.
+    """
+    optim = config.optim
+    rounds = config.rollout.precision != optim.weights
+    return config.lora.rank is not None or is_sharded(optim) or rounds
 
 
 def precision_on(device: str, setting: Literal["auto", "float32", "bfloat16"]) -> str:

@@ -13,8 +13,8 @@ from rlvr_cli.model.loading import LoadedModel
 from verifiers import Verifier
 
 NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
+# Problems named one by one of those that are too long.
 _NAMED_PROBLEMS = 3
-"""Problems named one by one of those that are too long."""
 
 
 def prompts_for(

@@ -35,7 +35,7 @@ from rlvr_cli.setup.checks import (
 )
 from rlvr_cli.setup.machine import this_machine
 from rlvr_cli.setup.memory import Memory, read_shapes
-from rlvr_cli.setup.plan import Plan, is_sharded, with_values
+from rlvr_cli.setup.plan import Plan, is_sharded, samples_a_copy, with_values
 from verifiers import Verifier
 
 
@@ -245,7 +245,7 @@ def start_engine(
     """Start the engine with the policy's weights.
 
     vLLM always copies them. The transformers engine samples from the policy's model itself, unless
-    an adapter is merged or weights are gathered or rounded for it.
+    training needs it in another form (`samples_a_copy`).
     """
     model = policy.model
     rollout = config.rollout
@@ -263,9 +263,7 @@ def start_engine(
             sleeps=training,
         )
     dtype = getattr(torch, rollout.precision)
-    if training and (
-        config.lora.rank is not None or is_sharded(config.optim) or dtype != model.dtype
-    ):
+    if training and samples_a_copy(config):
         model = deepcopy(model).to(device)
     return TransformersEngine(
         cast(model, dtype),
