@@ -137,10 +137,10 @@ def read_shapes(model: Any) -> Shapes:
 
 @dataclass(frozen=True)
 class Need:
-    """The bytes needed, by part: at any time, while sampling, and at the worst stage of an update.
+    """The bytes needed at any time, while sampling, and at the worst stage of an update.
 
-    The moments of AdamW count from the start, because vLLM has to wake up beside them after the
-    first step.
+    The moments of AdamW count from the start, because they share the GPU with vLLM after the first
+    step.
     """
 
     always: Parts
@@ -200,7 +200,7 @@ class Memory:
         return Need(_positive(always), self._sampling_parts(config), _positive(updating))
 
     def fitted(self, config: Config) -> Config:
-        """Decide what depends on the memory: the engine's part of it, and `checkpointing: auto`.
+        """Decide the memory of the engine, and `checkpointing: auto`.
 
         If an update would not fit, its backward pass computes the layers again.
         """
@@ -224,7 +224,7 @@ class Memory:
         return config.engine == "vllm" and self.machine.device == "cuda"
 
     def unreserved(self, config: Config) -> int:
-        """Return the bytes that are free beside what is always needed."""
+        """Return the free bytes, less those that are always needed."""
         return self.machine.free - sum(self.needed(config).always.values())
 
     def smaller(self, config: Config) -> Iterator[tuple[str, Config]]:
@@ -353,7 +353,7 @@ class Memory:
 
 
 def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts]:
-    """Predict the stages at which an update may need most, beside what is always needed."""
+    """Predict the stages at which an update may need most, without what is always needed."""
     optim = config.optim
     trained = trained_parameters(model, config)
     graph = stored_graph(model, config)

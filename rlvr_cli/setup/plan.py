@@ -111,9 +111,9 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
 
 
 def plan_evaluation(config: Config, problems: ProblemSet, date: datetime) -> Plan:
-    """Plan an evaluation as `plan_for` does, with the prompt and the date that it completes.
+    """Decide the settings of an evaluation: its prompt and its date, and those of `plan_for`.
 
-    `date` is what a chat template may write, if the settings have none.
+    Chat templates may write `date`, unless the settings have another.
     """
     if asks_for_boxed(config, problems):
         config = with_values(config, "data", prompt=_BOXED)
@@ -125,7 +125,8 @@ def plan_evaluation(config: Config, problems: ProblemSet, date: datetime) -> Pla
 def asks_for_boxed(config: Config, problems: ProblemSet) -> bool:
     """Return whether an evaluation asks for a \\boxed{} answer in place of the default format.
 
-    It does if no prompt is set and the model is no run, so that nobody taught it our format.
+    It does if no prompt is set and the model was not trained by a run, so that it does not know the
+    default format.
     """
     return (
         config.data.prompt is None
@@ -181,7 +182,7 @@ def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
 
 
 def is_sharded(optim: OptimConfig) -> bool:
-    """Return whether torch's FSDP2 holds what is trained; else it is a plain module.
+    """Return whether torch's FSDP2 holds the trained models, which are plain modules otherwise.
 
     It does with several processes, for weights that wait on the CPU, and to compute in another type
     than that of the weights.
@@ -221,9 +222,9 @@ def choose_engine(setting: str) -> EngineChoice:
 
 
 def choose(setting: str, version: str | None, mismatch: str | None, has_gpu: bool) -> EngineChoice:
-    """Choose as `choose_engine` does, for a machine of these properties.
+    """Return the engine for `--engine SETTING` on a machine with these properties.
 
-    `version` is None if vLLM is not installed. `mismatch` says that it is built for another torch.
+    `version` is None without vLLM. `mismatch` says that vLLM is built for another torch.
     """
     if setting == "transformers":
         return EngineChoice("transformers", "as set")

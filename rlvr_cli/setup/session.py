@@ -166,7 +166,7 @@ class LoadedModels(NamedTuple):
 def load_models(
     config: Config, device: torch.device, training: bool
 ) -> tuple[LoadedModels, Config]:
-    """Load the policy, and the teacher of training; return the settings with `rollout.ends`.
+    """Load the policy, and the teacher of training. Return them, and the settings with the ends.
 
     What training rounds or shards waits on the CPU, in float32, until its log-probabilities were
     checked. An evaluation leaves the GPU to vLLM.
@@ -194,10 +194,10 @@ def load_models(
 
 
 def added_ends(policy: LoadedModel, config: Config) -> tuple[str, ...]:
-    """Return the tokens that end a response beside those that the model names.
+    """Return the tokens that end a response, without those that the model names itself.
 
-    They are those of `rollout.ends`, else the one with which the chat template ends a turn. Raises
-    UserError for what is not a token.
+    They are those of `rollout.ends`. If it is not set, it is the token with which the chat template
+    ends a turn. Raises UserError for what is not a token.
     """
     tokenizer = policy.tokenizer
     vocabulary = tokenizer.get_vocab()
@@ -275,9 +275,9 @@ def start_engine(
 
 
 def with_date(session: Session, date: datetime) -> Session:
-    """Return the session with the date on which its run began, which all processes share.
+    """Return the session with a date for its chat template, which all processes share.
 
-    It has none if its chat template writes no date, and another if the settings have one.
+    It is the same session if the template writes no date, or the settings have one.
     """
     config = session.plan.config
     if config.data.date is not None or not writes_date(session.policy.tokenizer):
