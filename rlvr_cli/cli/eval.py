@@ -40,7 +40,8 @@ from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.runs.narration import say_policy, say_template, warn_of_bad_golds
 from rlvr_cli.runs.run_dir import rollout_lines
 from rlvr_cli.setup.plan import Plan, asks_for_boxed, plan_evaluation, plan_for
-from rlvr_cli.setup.session import Session, open_session, prompts_for
+from rlvr_cli.setup.prompts import prompts_for
+from rlvr_cli.setup.session import Session, open_session
 from verifiers import OURS, Format, open_judge
 
 _Sets = dict[str | tuple[str, ...], ProblemSet]
