@@ -26,7 +26,7 @@ from rlvr_cli.model.policy import Policy, shard_module
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
-from rlvr_cli.training import trainer, update
+from rlvr_cli.training import scoring, update
 from verifiers import Verdict, Verification, Verifier
 
 pytestmark = pytest.mark.skipif(
@@ -101,15 +101,15 @@ FAULTS = {
     "a GPU's index into a CPU's tensor": (
         update.Updater,
         "update",
-        "zeros_like(samples.seen, device=self.policy.device)",
-        "zeros_like(samples.seen)",
+        "zeros_like(samples.token_figures, device=self.policy.device)",
+        "zeros_like(samples.token_figures)",
         "aten.index_put_.default",
     ),
     "a GPU's numbers into a CPU's columns": (
-        trainer,
-        "add_logprobs",
-        "dtype=policy.sum_dtype, device=policy.device",
-        "dtype=policy.sum_dtype",
+        scoring.Scorer,
+        "score",
+        "dtype=self.policy.sum_dtype, device=device",
+        "dtype=self.policy.sum_dtype",
         "aten.index_put_.default",
     ),
 }

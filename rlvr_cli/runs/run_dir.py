@@ -57,7 +57,7 @@ class StoredMetrics(Stored):
 
 
 class StoredTokens(Stored):
-    """A response in tokens-step-N.json: what the update saw of its tokens (`training/record.py`);
+    """A response in tokens-step-N.json: what the update saw of its tokens (`training/tokens.py`);
     `group` is its group's number in the step."""
 
     group: Count
