@@ -239,11 +239,6 @@ def sync_gradients(modules: Iterable[torch.nn.Module], wanted: bool) -> None:
             module.set_requires_gradient_sync(wanted)
 
 
-def is_sharded(tensor: torch.Tensor) -> bool:
-    """Return whether this process holds only a shard of the tensor."""
-    return isinstance(tensor, DTensor)
-
-
 def local_shard(tensor: torch.Tensor) -> torch.Tensor:
     """Return the shard of a tensor that this process holds."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor

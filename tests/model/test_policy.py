@@ -8,6 +8,7 @@ import torch
 from conftest import double_model, random_model
 from families import VOCAB
 from small_samples import Row, samples_of
+from torch.distributed.tensor import DTensor
 
 import rlvr_cli.model.policy
 from rlvr_cli.core.errors import UserError
@@ -24,7 +25,7 @@ from rlvr_cli.model.policy import (
     weights_digest,
 )
 from rlvr_cli.model.settings import OptimConfig
-from rlvr_cli.ranks.group import is_sharded, local_shard
+from rlvr_cli.ranks.group import local_shard
 from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
@@ -233,7 +234,7 @@ def test_weights_stay_whole_until_they_were_passed_backward(spares):
     shard_module(policy, optim)
 
     def whole():
-        return not any(is_sharded(parameter) for parameter in policy.parameters())
+        return not any(isinstance(parameter, DTensor) for parameter in policy.parameters())
 
     with torch.no_grad():
         stats(policy)

@@ -12,11 +12,12 @@ from safetensors.torch import load_file, save_file
 from side_by_side import side_by_side
 from small_runs import repeatable
 from small_trainer import has_even, make_trainer, steps, weights
+from torch.distributed.tensor import DTensor
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.ranks.group import full_tensor, is_first, is_sharded, shard
+from rlvr_cli.ranks.group import full_tensor, is_first, shard
 from rlvr_cli.training.trainer import Trainer
 
 SMALL = ("steps=3", "optim.micro_tokens=40")
@@ -69,7 +70,7 @@ def keep(trainer: Trainer, place: Path) -> None:
     state = {name: full_tensor(t.detach()) for name, t in trainer.state_dict().tensors.items()}
     numbers = {str(index): tensor for index, tensor in enumerate(weights(trainer))}
     if is_first():
-        (place / "shared").write_text(json.dumps(list(map(is_sharded, held))))
+        (place / "shared").write_text(json.dumps([isinstance(p, DTensor) for p in held]))
         (place / "metrics").write_text(json.dumps([repeatable(row) for row in rows]))
         save_file({key: tensor.contiguous() for key, tensor in numbers.items()}, place / "weights")
         save_file({key: tensor.contiguous() for key, tensor in state.items()}, place / "state")
@@ -187,6 +188,6 @@ def test_what_torch_cannot_share_out_is_refused_with_its_reason():
         with pytest.raises(UserError, match=r"cannot share out Scaled \(.*scalar.*leave --proc"):
             shard(Scaled(), ())
         shard(model := random_model().to("meta"), decoder_layers(model))
-        assert all(map(is_sharded, model.parameters()))
+        assert all(isinstance(p, DTensor) for p in model.parameters())
     finally:
         torch.distributed.destroy_process_group()
