@@ -7,7 +7,7 @@ from typing import Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.reward import length_penalty, shaped_reward
-from rlvr_cli.core.types import Group, Rollout, differ
+from rlvr_cli.core.types import Group, Rollout, are_different
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of mixed groups than this, so that none is huge."""
@@ -40,7 +40,7 @@ def _is_set_apart(
         columns = [[rollout.rewards[name] for rollout in judged] for name in names]
         columns.append([rollout.reward or 0.0 for rollout in judged])
         columns.append([length_penalty(rollout, algo, max_tokens) for rollout in judged])
-    return any(differ(column) for column in columns)
+    return any(are_different(column) for column in columns)
 
 
 def with_signal(

@@ -61,9 +61,9 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
         ours = {pair: problems.problems for pair, (_, problems) in plans.items()}
         theirs = earlier_results(asked, ours, equality)
         for problems in sets.values():
-            if problems.taken:
+            if problems.fields_read:
                 count = f"{len(problems.problems)} of {problems.name}"
-                display.say("problems", f"{count}; {problems.taken}")
+                display.say("problems", f"{count}; {problems.fields_read}")
             if {"response", "responses"} & problems.problems[0].extra.keys():
                 display.warn(
                     f"{problems.name} holds responses, which are not read where a model gives its "

@@ -172,7 +172,7 @@ def _announce(
     if shared := sum(prompt.problem.problem in texts for prompt in held_out):
         text = f"{shared} of {len(held_out)} held-out problems are also trained on"
         display.warn(f"{text}, so pass@1 on them says little; take another eval.source")
-    taken = f"; {problems.taken}" if problems.taken else ""
+    taken = f"; {problems.fields_read}" if problems.fields_read else ""
     of_sets = f" ({', '.join(sets)})" if len(sets := config.eval.sources) > 1 else ""
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out{of_sets}"
     display.say("problems", f"{count}{taken}")

@@ -68,7 +68,7 @@ def read_responses(
     that set, by its id or its text. Raises UserError if the source cannot be read or is empty.
     """
     name, path = "stdin" if source == "-" else source, Path(source)
-    reader, model = FieldReader(None, fields), model or source_names([source])[0]
+    reader, model = FieldReader(user_paths=fields), model or source_names([source])[0]
     by_id = {problem.id: problem for problem in golds.problems} if golds else {}
     by_text = {problem.problem.strip(): problem for problem in by_id.values()}
 

@@ -65,13 +65,12 @@ class RunLifecycle:
         directory = self.run.directory
         if newest is not None:
             self._restore(newest, older)
+            change = self.run.rollouts_error(self.trainer.step)
+            if change is not None:
+                self.display.warn(f"{directory}/rollouts: not as the run wrote it: {change}")
         step = self.trainer.step
         later = {saved.step for saved in checkpoint.checkpoints(directory) if saved.step > step}
         checkpoint.remove_checkpoints(directory, later)
-        if newest is not None:
-            change = self.run.rollouts_error(step)
-            if change is not None:
-                self.display.warn(f"{directory}/rollouts: not as the run wrote it: {change}")
         self.history = self.run.truncate_to(step)
         if len(self.history) < step:
             self.display.warn(
@@ -286,11 +285,12 @@ class RunLifecycle:
     def _measure(self, moment: str) -> dict[str, Any] | None:
         """Measure the held-out sets, print and return their figures: those of the first set, with
         those of every set as `sets` if there are several. Return None without a held-out set."""
-        if not self.trainer.held_out:
+        trainer = self.trainer
+        if not trainer.held_out:
             return None
-        with self.display.progress("measuring", len(self.trainer.held_out), lines=True) as bar:
-            self.trainer.watch = lambda *_: bar.tick()
-            groups, sets = self.trainer.measure()
+        with self.display.progress("measuring", len(trainer.held_out), lines=True) as bar:
+            trainer.watch = lambda *_: bar.tick()
+            groups, sets = trainer.measure()
         self.run.write_rollouts(f"held-out-{moment}", groups)
         for name, figures in sets.items():
             text = f"{narration.format_figures(figures)} {moment} training ({figures['settings']})"
