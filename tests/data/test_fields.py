@@ -235,7 +235,8 @@ def test_a_shape_is_read_and_said(tmp_path, name):
 
 
 def test_the_command_line_reads_every_shape(tmp_path):
-    said_of, has_system = {}, {"messages", "verl"}  # a turn that the built-in policy does not have
+    said_of = {}
+    has_system = {"messages", "verl"}
     for name in SHAPES.keys() - has_system:
         file, write, words = SHAPES[name]
         (tmp_path / name).mkdir()

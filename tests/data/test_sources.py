@@ -111,7 +111,8 @@ def test_local_copies_are_looked_for_by_split_and_by_the_plain_name_of_one(tmp_p
 
 
 def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
-    spec, made = tmp_path / "mine.yaml", []
+    spec = tmp_path / "mine.yaml"
+    made = []
 
     def problems(split, size, *, seed):
         made.append((split, size, seed))
