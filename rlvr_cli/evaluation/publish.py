@@ -276,7 +276,7 @@ def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
                 "data.answer_format=any"
             )
     for field in entry.get("by", {}):
-        display.table(tables.by_field(entry, field), asked=True)
+        display.table(tables.by_field(entry, field), is_result=True)
     if unjudged := entry["timeouts"] + entry["unparseable_golds"]:
         display.warn(
             f"{plural(unjudged, 'response')} could not be judged "
@@ -327,7 +327,7 @@ def _comparisons(
         there += [f"({against})"] if str(against) not in there else []
         count = plural(comparison["problems"], "problem")
         display.result("against", f"{' '.join(there)}, {count}")
-        display.table(tables.differences(comparison), asked=True)
+        display.table(tables.differences(comparison), is_result=True)
         if first := comparison["pass@k"].get("1"):
             # The interval shrinks with the root of the number of problems.
             reach = min(1, max(abs(end - first["value"]) for end in first["interval"]))
