@@ -158,9 +158,7 @@ def eval_(
         ),
     ] = None,
     list_: Annotated[bool, output("--list", help="List the problem sets.")] = False,
-    judge: Annotated[
-        str, report(help="Judge: rlvr, math-verify, or both to compare them.")
-    ] = "rlvr",
+    judge: Annotated[str, report(help="Judge: rlvr or math-verify.")] = "rlvr",
     format: Annotated[
         Literal["table", "md", "csv", "json"],
         report(help="Format of the figures: a table on the screen, or one of these on stdout."),
@@ -179,12 +177,11 @@ def eval_(
       rlvr eval aime24 amc23 --model Qwen/Qwen3-1.7B -n 16 --out results/qwen
       rlvr eval aime24 --model runs/RUN -n 16 --against results/qwen
       cat responses.jsonl | rlvr eval --responses - --by level
-      rlvr eval --responses made.jsonl --judge both > differ.jsonl
+      rlvr eval --responses made.jsonl --judge math-verify
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
-    Piped, stdout carries one JSON object per response (with --judge both, where the judges differ).
-    With --out it stays empty, and a stopped evaluation goes on where it was when the command is
-    given again.
+    Piped, stdout carries one JSON object per response. With --out it stays empty, and a stopped
+    evaluation goes on where it was when the command is given again.
     """
     after = "nothing is kept; rlvr eval with --out DIR keeps the responses that it has sampled"
     if out is not None:
@@ -199,8 +196,14 @@ def eval_(
         from rlvr_cli.data.sources import canonical
         from rlvr_cli.evaluation.publish import report_options
 
-        asked = report_options(
-            k or (), by or (), against, out, judge, format, set_ or (), bool(responses)
+        report_settings = report_options(
+            k=k or (),
+            by=by or (),
+            against=against,
+            out=out,
+            judge=judge,
+            format=format,
+            assignments=set_ or (),
         )
         flags = read_flags({**ctx.obj, "model": None, "data": None}, "eval")
         if responses:
@@ -213,7 +216,7 @@ def eval_(
                     "one problem set, which has their gold answers"
                 )
             plain = load("responses", flags, set_, config)
-            return score(plain, responses, data or (), asked, Display(quiet))
+            return score(plain, responses, data or (), report_settings, Display(quiet))
         begin(processes, "-" in (data or ()))
         models = [{"model": name} for name in dict.fromkeys(model or ())]
         sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, data or ()))]
@@ -226,7 +229,7 @@ def eval_(
         say_model_settings([config.model for config in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
 
-        command(configs, asked, display)
+        command(configs, report_settings, display)
         return None
 
 

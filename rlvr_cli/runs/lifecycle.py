@@ -25,8 +25,8 @@ from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import MORE_SIGNAL, check
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.track import Mirrors
-from rlvr_cli.training.record import run_throughput
 from rlvr_cli.training.state import State
+from rlvr_cli.training.throughput import run_throughput
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05
@@ -230,7 +230,7 @@ class RunLifecycle:
         config = self.trainer.config
         findings = check(self.history, config.guards)
         refill = config.algorithm.filter
-        if self.trainer.stopped and refill is not None:
+        if self.trainer.is_stopped and refill is not None:
             text = (
                 f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
                 f"fill the batch; for a new run {MORE_SIGNAL}, or raise "
@@ -246,7 +246,9 @@ class RunLifecycle:
     def _save(self) -> None:
         """Save the end of the newest step, unless it is saved or no longer in memory."""
         trainer = self.trainer
-        if self._state is None or not trainer.settled:  # the next step changes weights already
+        if (
+            self._state is None or not trainer.is_between_steps
+        ):  # the next step changes weights already
             return
         is_newest = self._state.values["step"] == trainer.step
         is_saved = trainer.step <= self._saved_step

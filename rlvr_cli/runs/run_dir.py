@@ -57,7 +57,7 @@ class StoredMetrics(Stored):
 
 class StoredTokens(Stored):
     """A response in tokens-step-N.json, with the figures that the update had of its tokens
-    (`training/record.py`)."""
+    (`training/tokens.py`)."""
 
     group: Count
     """The number of its group in the step."""
