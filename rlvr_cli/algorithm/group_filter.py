@@ -57,23 +57,13 @@ def is_uniform(
 def _differ_in_reward(
     rollouts: Sequence[Rollout], algo: Algorithm, max_tokens: int, weightless: Collection[str]
 ) -> bool:
-<<<<<<< HEAD
-    columns = [[shaped_reward(rollout, algo, max_tokens) for rollout in judged]]
-    if algo.normalizes_each:
-        names = {name for rollout in judged for name in rollout.rewards} - {*weightless}
-        columns = [[rollout.rewards[name] for rollout in judged] for name in names]
-        columns.append([rollout.reward or 0.0 for rollout in judged])
-        columns.append([length_penalty(rollout, algo, max_tokens) for rollout in judged])
-    return any(are_different(column) for column in columns)
-=======
     if not algo.normalizes_each:
-        return differ(shaped_reward(rollout, algo, max_tokens) for rollout in rollouts)
+        return are_different(shaped_reward(rollout, algo, max_tokens) for rollout in rollouts)
     names = {name for rollout in rollouts for name in rollout.rewards} - {*weightless}
     columns = [[rollout.rewards[name] for rollout in rollouts] for name in names]
     columns.append([rollout.reward or 0.0 for rollout in rollouts])
     columns.append([length_penalty(rollout, algo, max_tokens) for rollout in rollouts])
-    return any(differ(column) for column in columns)
->>>>>>> trunk
+    return any(are_different(column) for column in columns)
 
 
 def with_signal(

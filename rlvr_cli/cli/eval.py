@@ -70,55 +70,6 @@ def eval_(configs: Sequence[Config], options: ReportOptions, display: Display) -
         directory = ResultDirectory(options.out)
     tasks = _tasks(configs, sets, _beginning(directory), display)
     results = []
-<<<<<<< HEAD
-    with open_judge(asked.judge) as equality:
-        ours = {pair: problems.problems for pair, (_, problems) in plans.items()}
-        theirs = earlier_results(asked, ours, equality)
-        for problems in sets.values():
-            if problems.fields_read:
-                count = f"{len(problems.problems)} of {problems.name}"
-                display.say("problems", f"{count}; {problems.fields_read}")
-            if {"response", "responses"} & problems.problems[0].extra.keys():
-                display.warn(
-                    f"{problems.name} holds responses, which are not read where a model gives its "
-                    f"own: rlvr eval --responses {problems.name} judges them"
-                )
-        for model, of_model in groupby(plans, key=lambda pair: pair[0]):
-            pairs = list(of_model)
-            with open_session(plans[pairs[0]][0]) as session:
-                say_policy(model, session, display)
-                model_sha = fingerprint.model_hash(model_files(model))
-                for pair in pairs:
-                    plan, problems = plans[pair]
-                    prompts, params = _prompts_and_params(plan, problems, session)
-                    form: Format = plan.answer_format if asked.judge == OURS else "any"
-                    template = template_text(plan.config.data.prompt or problems.prompt)
-                    threads = session.plan.config.threads or 1
-                    hardware = plan.config.rollout.precision, session.device, threads
-                    how: fingerprint.Fingerprint = {
-                        "model": model_sha,
-                        "data": fingerprint.data_hash(prompt.problem for prompt in prompts),
-                        "prompts": fingerprint.prompts_hash(prompts),
-                        **fingerprint.sampling(params, plan.config.seed, template),
-                        **fingerprint.engine_versions(session.engine.name, *hardware),
-                        **fingerprint.judging(form, asked.judge),
-                    }
-                    if ends := session.plan.config.rollout.ends:
-                        how["ends"] = list(ends)
-                    say_template(prompts, session, display)
-                    if directory is None:
-                        done = PartialResult(None, how, params.samples)
-                    else:
-                        done = directory.unfinished(names[pair], how, params.samples)
-                    with open_judge(asked.judge, format=form) as verifier:
-                        sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
-                        seed, name = plan.config.seed, problems.name
-                        speed = _sample(sampler, prompts, params, seed, name, done, display)
-                    if is_first():
-                        rows = done.rows(prompt.problem.id for prompt in prompts)
-                        judged = judged_problems(rows, equality.cluster)
-                        results.append(Result(*pair, how, judged, speed=speed))
-=======
     with open_judge(options.judge) as equality:
         problems = {task.label: task.problems.problems for task in tasks}
         baselines = read_baselines(options, problems, equality)
@@ -126,7 +77,6 @@ def eval_(configs: Sequence[Config], options: ReportOptions, display: Display) -
             _say_fields(problem_set, display)
         for same_model in by_key(tasks, lambda task: task.label.model).values():
             results += _measure(same_model, options.judge, directory, equality.cluster, display)
->>>>>>> trunk
         if is_first():
             publish(results, options, directory, baselines, display)
 
@@ -187,9 +137,9 @@ def _tasks(
 
 def _say_fields(problems: ProblemSet, display: Display) -> None:
     """Say from which fields the problems were read, and warn if there are responses among them."""
-    if problems.taken:
+    if problems.fields_read:
         count = f"{len(problems.problems)} of {problems.name}"
-        display.say("problems", f"{count}; {problems.taken}")
+        display.say("problems", f"{count}; {problems.fields_read}")
     if {"response", "responses"} & problems.problems[0].extra.keys():
         display.warn(
             f"{problems.name} holds responses, which are not read where a model gives its own: "

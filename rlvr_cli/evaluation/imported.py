@@ -103,12 +103,6 @@ def read_responses(
     is the file's name by default. The first `limit` problems of each label are read. Raises
     UserError if the source cannot be read or is empty.
     """
-<<<<<<< HEAD
-    name, path = "stdin" if source == "-" else source, Path(source)
-    reader, model = FieldReader(user_paths=fields), model or source_names([source])[0]
-    by_id = {problem.id: problem for problem in golds.problems} if golds else {}
-    by_text = {problem.problem.strip(): problem for problem in by_id.values()}
-=======
     reader = ResponseReader(model or source_names([source])[0], fields, golds)
     if source == "-":
         name = "stdin"
@@ -124,7 +118,6 @@ def read_responses(
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
     _warn_of_unknown_reasons(name, responses)
     return responses if limit is None else _first_problems(responses, limit)
->>>>>>> trunk
 
 
 class ResponseReader:
@@ -142,7 +135,7 @@ class ResponseReader:
     ) -> None:
         self.model = model
         self.golds = golds
-        self.fields = FieldReader(None, fields)
+        self.fields = FieldReader(user_paths=fields)
         problems = golds.problems if golds else ()
         self.by_id = {problem.id: problem for problem in problems}
         self.by_text = {problem.problem.strip(): problem for problem in self.by_id.values()}
