@@ -89,11 +89,12 @@ def settled(settings: tuple[str, ...], tokens: int):
 
 def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
     """Return all bytes that an update needs, without those of an engine."""
-    from rlvr_cli.setup.memory import Machine, Memory
+    from rlvr_cli.setup.machine import Machine
+    from rlvr_cli.setup.memory import Memory, read_shapes
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    config, model = settled(settings, tokens), shaped(name, "meta")
-    need = Memory(model, Machine(device, 0, 0)).needed(config)
+    config = settled(settings, tokens)
+    need = Memory(read_shapes(shaped(name, "meta")), Machine(device, 0, 0)).needed(config)
     of_engine = ("the engine's weights", "context")
     return need.phases["to update"] - sum(need.always.get(part, 0) for part in of_engine)
 
@@ -102,7 +103,8 @@ def cards() -> Iterator[str]:
     """The table of models, settings and cards: GiB of an update that computes in bfloat16, and each
     layer twice, and the part of each card that is vLLM's while it samples, at most a half; - where
     one of the two does not fit."""
-    from rlvr_cli.setup.memory import Machine, Memory
+    from rlvr_cli.setup.machine import Machine
+    from rlvr_cli.setup.memory import Memory, read_shapes
 
     settings = {
         "dapo, all weights, float32": (),
@@ -119,7 +121,7 @@ def cards() -> Iterator[str]:
     yield f"| model | trained | an update | {' | '.join(f'{card} GB' for card in CARDS)} |"
     yield f"| --- | --- | --- {'| --- ' * len(CARDS)}|"
     for name in ("0.5B", "1.5B", "3B", "7B"):
-        model = shaped(name, "meta")
+        model = read_shapes(shaped(name, "meta"))
         for setting, changes in settings.items():
             asked, shares = settled((*fixed, *changes), 8192), []
             for gib in CARDS.values():
