@@ -195,7 +195,7 @@ class Memory:
             always |= self._trainer_parts(config)
             stages = update_stages(self.model, config, self.machine.device)
             updating = max(stages.values(), key=lambda parts: sum(parts.values()))
-        elif not self.lends_gpu(config):
+        elif not self.lends_gpu(config):  # The weights that vLLM copies stay on the CPU.
             always["weights"] = _FLOAT_BYTES * self.model.parameters
         return Need(_positive(always), self._sampling_parts(config), _positive(updating))
 
