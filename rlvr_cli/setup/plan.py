@@ -106,7 +106,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     if config.optim.compile == "auto":
         config = with_values(config, "optim", compile="on" if device == "cuda" else "off")
     config = _with_number_types(config, device)
-    algorithm = config.algorithm.decided(config.computes_alike, config.reward.pays_verdict)
+    algorithm = config.algorithm.decided(config.computes_alike, config.reward.rewards_verdict)
     return Plan(config.model_copy(update={"algorithm": algorithm}), engine, answer_format)
 
 
