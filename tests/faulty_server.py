@@ -59,9 +59,7 @@ class Handler(BaseHTTPRequestHandler):
         path = self.path
         if "busy" in path and times == 1:
             self.send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.01"})
-        elif "bursts" in path and times < 3:
-            self.send(500, {"error": "out of luck"}, {"Retry-After": "0.01"})
-        elif "broken" in path:
+        elif ("bursts" in path and times < 3) or "broken" in path:
             self.send(500, {"error": "out of luck"}, {"Retry-After": "0.01"})
         elif "cut" in path and times == 1:
             self.send_response(200)

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -64,7 +64,7 @@ def eval_(configs: Sequence[Config], options: ReportOptions, display: Display) -
     There is one configuration for each model and problem set. Raises UserError for anything wrong
     with the input, before a model is loaded if it can be known then.
     """
-    sets = _problem_sets(configs, options)
+    sets = problem_sets(configs, options)
     directory = None
     if options.out is not None and is_first():
         directory = ResultDirectory(options.out)
@@ -74,14 +74,14 @@ def eval_(configs: Sequence[Config], options: ReportOptions, display: Display) -
         problems = {task.label: task.problems.problems for task in tasks}
         baselines = read_baselines(options, problems, equality)
         for problem_set in sets.values():
-            _say_fields(problem_set, display)
+            say_fields(problem_set, display)
         for same_model in by_key(tasks, lambda task: task.label.model).values():
             results += _measure(same_model, options.judge, directory, equality.cluster, display)
         if is_first():
             publish(results, options, directory, baselines, display)
 
 
-def _problem_sets(configs: Sequence[Config], options: ReportOptions) -> _Sets:
+def problem_sets(configs: Sequence[Config], options: ReportOptions) -> _Sets:
     """Return the problems of each source, read once and checked, whatever the limit."""
     sets: _Sets = {}
     for config in configs:
@@ -135,7 +135,7 @@ def _tasks(
     return tasks
 
 
-def _say_fields(problems: ProblemSet, display: Display) -> None:
+def say_fields(problems: ProblemSet, display: Display) -> None:
     """Say from which fields the problems were read, and warn if there are responses among them."""
     if problems.fields_read:
         count = f"{len(problems.problems)} of {problems.name}"
@@ -268,9 +268,7 @@ def _prompts_and_params(
 
 def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
     """Run `rlvr sample`: text on a terminal, JSONL in a pipe or in the file `out`."""
-    problems = joined([_inputs(number, text, config) for number, text in enumerate(inputs, 1)])
-    if out is not None and out.exists():
-        raise UserError(f"--out {out}: it exists already; name another or remove it")
+    problems = sample_problems(config, inputs, out)
     with open_session(plan_for(config, problems)) as session:
         config = session.plan.config
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
@@ -280,15 +278,27 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
             _show_live(prompts, session, display)
             return
         groups = evaluate(session.sampler, prompts, session.plan.evaluation, config.seed)
-        lines = rollout_lines(groups)
-        if out is None:
-            sys.stdout.writelines(lines)
-            return
-        with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
-            file.writelines(lines)
+        write_rows(rollout_lines(groups), out)
 
 
-def _inputs(number: int, text: str, config: Config) -> ProblemSet:
+def write_rows(lines: Iterable[str], out: Path | None) -> None:
+    """Write the rows of `rlvr sample` to a new file, or to stdout if there is none."""
+    if out is None:
+        sys.stdout.writelines(lines)
+        return
+    with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
+        file.writelines(lines)
+
+
+def sample_problems(config: Config, inputs: Sequence[str], out: Path | None) -> ProblemSet:
+    """Return the problems of all arguments of `rlvr sample`. Raises UserError if `out` exists."""
+    problems = joined([_input(number, text, config) for number, text in enumerate(inputs, 1)])
+    if out is not None and out.exists():
+        raise UserError(f"--out {out}: it exists already; name another or remove it")
+    return problems
+
+
+def _input(number: int, text: str, config: Config) -> ProblemSet:
     """Return the problems of an argument of `rlvr sample`, which is a file, `-`, or a prompt."""
     if text == "-" or text.endswith(FILE_TYPES):
         return load_all([text], config.data.split or "test", config.data, need_answer=False)

@@ -226,6 +226,10 @@ def eval_(
             for data_flag in sources or [{}]
         ]
         display = Display(quiet)
+        if configs[0].server.endpoint is not None:
+            from rlvr_cli.cli.served import eval_served
+
+            return eval_served(configs, report_settings, display)
         say_model_settings([config.model for config in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
 
@@ -401,7 +405,12 @@ def sample(
         flags = {"eval.samples": 1, **read_flags(ctx.obj, "sample")}
         resolved = load("sample", flags, set_, config)
         display = Display(quiet)
+        if resolved.server.endpoint is not None:
+            from rlvr_cli.cli.served import sample_served
+
+            return sample_served(resolved, inputs, out, display)
         say_model_settings([resolved.model], display)
         from rlvr_cli.cli.eval import sample as command
 
         command(resolved, inputs, out, display)
+        return None

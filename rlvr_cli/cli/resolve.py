@@ -112,7 +112,7 @@ def load(
             raise UserError(f"--from {parent} brings its own model; leave --model out")
         inherited = _inherited(parent, has_rewards="reward.functions" in values)
         return config.resolve([*inherited, *assignments])
-    if command == "responses":
+    if command == "responses" or values.get("server.endpoint") is not None:
         return config.resolve(assignments)
     model = values.get("model") or config.SETTINGS["model"].default
     saved = _model_settings(model)[0] if isinstance(model, str) else []

@@ -139,6 +139,23 @@ class EvalConfig(Section):
         return (self.source,) if isinstance(self.source, str) else self.source or ()
 
 
+class ServerConfig(Section):
+    """A server that samples instead of an engine of this command."""
+
+    use = Use(read_by=MEASURING)
+    endpoint: str | None = setting(None, flag="--endpoint", metavar="URL", panel="Options")
+    """URL of a server that speaks OpenAI's chat completions, such as http://localhost:8000/v1. The
+    model is then named as the server names it."""
+    key_env: str = setting("RLVR_API_KEY", flag="--key-env", metavar="NAME", panel="Options")
+    """Environment variable that holds the server's key."""
+    in_flight: int = Field(64, ge=1, le=4096)
+    """Number of requests that wait for the server at a time."""
+    timeout: float = Field(600.0, gt=0)
+    """Longest time that the server may take for a reply, in seconds."""
+    tries: int = Field(4, ge=1, le=100)
+    """Number of times that a request is sent if the server is busy, fails or does not answer."""
+
+
 class CheckpointConfig(Section):
     """How often checkpoints are written, and how many are kept."""
 
@@ -204,6 +221,7 @@ class Config(Section):
     optim: OptimConfig = OptimConfig()
     lora: LoraConfig = LoraConfig()
     eval: EvalConfig = EvalConfig()
+    server: ServerConfig = ServerConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     guards: GuardsConfig = GuardsConfig()
 

@@ -84,14 +84,9 @@ def render_prompts(
     deadline = time.monotonic() + _SECONDS + _SECONDS_EACH * len(problems)
     for problem in problems:
         name = f"problem {problem.id[:_SHORT]}"
-        text = problem.problem
-        turns = problem.turns
-        if system is not None:
-            turns = (("system", system), *(turn for turn in turns if turn[0] != "system"))
-        length = len(text) + sum(len(content) for _, content in turns)
+        chat = chat_of(problem, pattern, system)
+        length = len(problem.problem) + sum(len(content) for _, content in chat[:-1])
         if length <= longest:
-            text = pattern.replace("{problem}", text)
-            chat = (*turns, ("user", text))
             text = _rendered(tokenizer, chat, name, deadline, arguments)
             length = len(text)
         if length > longest:
@@ -106,6 +101,15 @@ def render_prompts(
             continue
         prompts.append(Prompt(problem, text, tuple(token_ids), opens_thought(text)))
     return prompts, too_long
+
+
+def chat_of(problem: Problem, pattern: str, system: str | None) -> tuple[Turn, ...]:
+    """Return the turns that put a problem to a model: those of its own chat, whose system turn
+    `system` replaces, and the problem in the text of a template."""
+    turns = problem.turns
+    if system is not None:
+        turns = (("system", system), *(turn for turn in turns if turn[0] != "system"))
+    return (*turns, ("user", pattern.replace("{problem}", problem.problem)))
 
 
 def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:

@@ -39,15 +39,16 @@ def model_hash(directory: Path) -> str:
 
 def data_hash(problems: Iterable[Problem]) -> str:
     """Compute SHA-256 over ids, texts, gold answers and fields, in order."""
-    return _rows_hash([p.id, p.problem, p.answer, p.extra, *p.turns] for p in problems)
+    return rows_hash([p.id, p.problem, p.answer, p.extra, *p.turns] for p in problems)
 
 
 def prompts_hash(prompts: Iterable[Prompt]) -> str:
     """Compute SHA-256 over the prompts' token ids, since a chat template may insert the date."""
-    return _rows_hash(prompt.token_ids for prompt in prompts)
+    return rows_hash(prompt.token_ids for prompt in prompts)
 
 
-def _rows_hash(rows: Iterable[Sequence[Any]]) -> str:
+def rows_hash(rows: Iterable[Sequence[Any]]) -> str:
+    """Compute SHA-256 over rows as JSON."""
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")

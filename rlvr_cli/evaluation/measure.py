@@ -6,7 +6,7 @@ from typing import Any
 
 from rlvr_cli.console.tables import sampling_in_words
 from rlvr_cli.core.text import numbers_first
-from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
+from rlvr_cli.core.types import Group, Problem, Prompt, SamplingParams, by_key
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.estimators import cons_estimate, mean, pass_estimate
 from rlvr_cli.evaluation.report import Cluster, tally_of
@@ -41,12 +41,17 @@ def evaluate(
 
 
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
-    """Return the seed of each prompt's first response, which depends only on the run's seed, the
-    problem's text and the number of its earlier occurrences."""
+    """Return the seed of each prompt's first response."""
+    return problem_seeds([prompt.problem for prompt in prompts], seed)
+
+
+def problem_seeds(problems: Sequence[Problem], seed: int) -> list[int]:
+    """Return the seed of the first response to each problem, which depends only on the run's seed,
+    the problem's text and the number of its earlier occurrences."""
     occurrences: Counter[str] = Counter()
     seeds = []
-    for prompt in prompts:
-        text = prompt.problem.problem
+    for problem in problems:
+        text = problem.problem
         seeds.append(response_seed(seed, "eval", text, occurrences[text]))
         occurrences[text] += 1
     return seeds

@@ -65,6 +65,8 @@ class Server:
     """How often a request is sent if the server is busy, fails or does not answer."""
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments for the server's chat template."""
+    has_max_tokens: bool = True
+    """Whether to send the length limit. Otherwise the server gives what its context leaves."""
 
     def __post_init__(self) -> None:
         check_endpoint(self.endpoint, has_key=bool(self.key))
@@ -155,9 +157,7 @@ class Server:
             except BaseExceptionGroup as errors:
                 raise errors.exceptions[0] from None
 
-    async def _replies(
-        self, client: Any, request: Request, params: SamplingParams
-    ) -> list[Reply]:
+    async def _replies(self, client: Any, request: Request, params: SamplingParams) -> list[Reply]:
         """Return the replies to a request. A server that gives fewer than asked for, as those do
         that ignore `n`, is asked again for the rest."""
         replies: list[Reply] = []
@@ -186,7 +186,7 @@ class Server:
                 seed=seed,
                 temperature=params.temperature,
                 top_p=params.top_p,
-                max_tokens=params.max_tokens,
+                max_tokens=params.max_tokens if self.has_max_tokens else openai.NOT_GIVEN,
                 extra_body=extra if self.template_arguments else None,
             )
         except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
@@ -229,16 +229,18 @@ class Server:
                 request.headers.pop(name, None)
 
         async def bound_reply(response: Any) -> None:
-            response.stream = bounded_stream(response.stream)
+            response.stream = bounded(response.stream)
 
-        def bounded_stream(stream: Any) -> Any:
+        def bounded(stream: Any) -> Any:
+            too_large = self.failure(f"a reply of more than {LARGEST_REPLY >> 20} MiB")
+
             class Bounded(httpx2.AsyncByteStream):
                 async def __aiter__(self) -> Any:
                     size = 0
                     async for part in stream:
                         size += len(part)
                         if size > LARGEST_REPLY:
-                            raise self.failure("a reply of more than 32 MiB")
+                            raise too_large
                         yield part
 
                 async def aclose(self) -> None:
@@ -248,7 +250,7 @@ class Server:
 
         transport = openai.DefaultAsyncHttpxClient(
             follow_redirects=True,
-            # A proxy or a certificate of the environment is for other machines.
+            # A proxy of the environment is for other machines than those of plain http.
             trust_env=urlsplit(self.endpoint).scheme == "https",
             timeout=httpx2.Timeout(self.timeout, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=self.in_flight),

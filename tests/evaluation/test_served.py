@@ -107,12 +107,12 @@ def test_the_key_goes_to_the_server_alone(running, monkeypatch):
     headers = running.seen[-1][2]
     assert headers["Authorization"] == "Bearer none"
     assert not {name for name in headers if name.lower().startswith("openai-")}
-    with pytest.raises(UserError, match="it refuses the key \\(401") as caught:
+    with pytest.raises(UserError, match=r"it refuses the key \(401") as caught:
         served(running, "locked", key_variable="MY_KEY").models()
     assert running.seen[-1][2]["Authorization"] == f"Bearer {SECRET}"
     assert SECRET not in str(caught.value)
     assert "--key-env" in str(caught.value)
-    with pytest.raises(UserError, match="redirects to another host \\(another.invalid\\)"):
+    with pytest.raises(UserError, match=r"redirects to another host \(another\.invalid\)"):
         served(running, "elsewhere", key_variable="MY_KEY", tries=1).models()
 
 

@@ -1,0 +1,99 @@
+"""`rlvr eval` and `rlvr sample` with a server in place of a model."""
+
+import json
+
+import pytest
+from conftest import jsonl
+from faulty_server import MODEL, faulty_server
+
+pytest.importorskip("openai")
+SUMS = [
+    {"id": f"sum-{left}", "problem": f"{left} + 3?", "answer": str(left + 3)} for left in range(6)
+]
+WRONG = {"id": "odd", "problem": "1 + 1?", "answer": "3"}
+
+
+@pytest.fixture(scope="module")
+def running():
+    with faulty_server() as server:
+        yield server
+
+
+@pytest.fixture
+def sums(tmp_path):
+    return jsonl(tmp_path / "sums.jsonl", [*SUMS, WRONG])
+
+
+def served(running, kind=""):
+    return ("--endpoint", running.url(kind), "--model", MODEL)
+
+
+def test_a_server_is_measured_as_a_model_is(rlvr, running, sums, tmp_path):
+    done = rlvr("eval", sums.name, *served(running), "-n", "2", "--out", "result")
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "result" / "report.json").read_text())
+    (entry,) = report["results"]
+    assert entry["pass@k"]["1"]["value"] == pytest.approx(6 / 7)
+    assert entry["fingerprint"]["server"]["model"] == MODEL
+    assert entry["fingerprint"]["server"]["endpoint"] == running.url()
+    assert entry["fingerprint"]["sampling"]["max_tokens"] is None
+    (file,) = (tmp_path / "result" / "responses").iterdir()
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [(row["id"], row["sample"]) for row in rows[:3]] == [
+        ("sum-0", 0),
+        ("sum-0", 1),
+        ("sum-1", 0),
+    ]
+    assert rows[0]["response"] == "\\boxed{3}"
+    bodies = [body for method, _, _, body in running.seen if method == "POST"]
+    assert "within \\boxed{}" in bodies[-1]["messages"][-1]["content"]
+    assert "max_tokens" not in bodies[-1]
+
+
+def test_what_has_a_reply_is_kept_and_only_the_rest_is_asked_again(rlvr, running, tmp_path):
+    bad = {"id": "bad", "problem": "bad 2 + 2?", "answer": "4"}
+    problems = jsonl(tmp_path / "some.jsonl", [*SUMS, bad])
+    command = ("eval", problems.name, *served(running, "refused"), "--out", "kept", "-n", "1")
+    stopped = rlvr(*command)
+    assert stopped.returncode == 2
+    assert "no reply to 1 problem (bad: 400 this prompt is too long)" in stopped.stderr
+    assert "the others are kept" in stopped.stderr
+    before = len(running.seen)
+    again = rlvr(*command)
+    assert again.returncode == 2
+    assert "6 of 7 problems are done already" in again.stderr
+    asked = [body for method, _, _, body in running.seen[before:] if method == "POST"]
+    assert len(asked) == 1
+    piped = rlvr("eval", problems.name, *served(running, "refused"), "-n", "1")
+    assert piped.returncode == 0
+    assert "which the figures leave out" in piped.stderr
+    assert {json.loads(line)["verdict"] for line in piped.stdout.splitlines()} == {"correct"}
+
+
+def test_samples_are_rows_in_order(rlvr, running, sums):
+    done = rlvr("sample", sums.name, *served(running, "thinks"), "-n", "2", "--max-tokens", "9")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [row["id"] for row in rows[::2]] == [row["id"] for row in [*SUMS, WRONG]]
+    assert rows[0]["response"] == "<think>add them</think>\\boxed{3}"
+    bodies = [body for _, path, _, body in running.seen if path.startswith("/thinks")]
+    assert bodies[-1]["max_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("eval", "chains", "--endpoint", "localhost:8000"), "give a URL such as"),
+        (("eval", "chains", "--endpoint", "https://me:pw@host/v1"), "does not belong into the URL"),
+        (("train", "--endpoint", "http://localhost:1/v1"), "training needs the weights"),
+        (("eval", "chains", "--endpoint", "http://localhost:1/v1"), "--endpoint"),
+    ],
+)
+def test_bad_input_is_one_line(rlvr, arguments, message):
+    done = (
+        rlvr(*arguments, "--set", "server.tries=1") if arguments[0] == "eval" else rlvr(*arguments)
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert message in line
+    assert "pw" not in line
