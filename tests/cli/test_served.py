@@ -21,7 +21,9 @@ def running():
 
 @pytest.fixture
 def sums(tmp_path):
-    return jsonl(tmp_path / "sums.jsonl", [*SUMS, WRONG])
+    path = tmp_path / "sums.jsonl"
+    path.write_text(jsonl(*SUMS, WRONG))
+    return path
 
 
 def served(running, kind=""):
@@ -52,7 +54,8 @@ def test_a_server_is_measured_as_a_model_is(rlvr, running, sums, tmp_path):
 
 def test_what_has_a_reply_is_kept_and_only_the_rest_is_asked_again(rlvr, running, tmp_path):
     bad = {"id": "bad", "problem": "bad 2 + 2?", "answer": "4"}
-    problems = jsonl(tmp_path / "some.jsonl", [*SUMS, bad])
+    problems = tmp_path / "some.jsonl"
+    problems.write_text(jsonl(*SUMS, bad))
     command = ("eval", problems.name, *served(running, "refused"), "--out", "kept", "-n", "1")
     stopped = rlvr(*command)
     assert stopped.returncode == 2
@@ -86,7 +89,10 @@ def test_samples_are_rows_in_order(rlvr, running, sums):
         (("eval", "chains", "--endpoint", "localhost:8000"), "give a URL such as"),
         (("eval", "chains", "--endpoint", "https://me:pw@host/v1"), "does not belong into the URL"),
         (("train", "--endpoint", "http://localhost:1/v1"), "training needs the weights"),
-        (("eval", "chains", "--endpoint", "http://localhost:1/v1"), "--endpoint"),
+        (
+            ("eval", "chains", "--endpoint", "http://localhost:1/v1", "--set", "server.tries=1"),
+            "--endpoint http://localhost:1/v1: ",
+        ),
     ],
 )
 def test_bad_input_is_one_line(rlvr, arguments, message):
