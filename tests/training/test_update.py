@@ -95,9 +95,14 @@ class Made:
 
     def scored(self, rows: list[Row]) -> list[Row]:
         samples = samples_of(rows)
-        models = self.policy, self.reference, self.critic
         add_logprobs(
-            samples, self.algo, self.micro_tokens, *models, self.updater.uses_engine_logprobs
+            samples,
+            self.algo,
+            self.micro_tokens,
+            policy=self.policy,
+            reference=self.reference,
+            critic=self.critic,
+            uses_engine_logprobs=self.updater.uses_engine_logprobs,
         )
         return rows_of(samples)
 
@@ -410,7 +415,8 @@ def test_the_target_is_held_against_what_the_epoch_has_done(epochs):
 
 
 def test_the_coefficient_stays_where_no_update_was_taken():
-    control, old = KLControl(kind="doubling", target=1e-3), FixedReference(kind="old")
+    control = KLControl(kind="doubling", target=1e-3)
+    old = FixedReference(kind="old")
     kl = KL(kind="k3", coef=0.1, reference=old, control=control)
     made = Made(Algorithm(surrogate=Unclipped(kind="ratio"), kl=kl, epochs=2), lr=0.02)
     head = made.policy.model.get_output_embeddings().weight
@@ -421,7 +427,8 @@ def test_the_coefficient_stays_where_no_update_was_taken():
 
 def test_the_penalty_form_follows_the_divergence_after_the_updates():
     """PPO, section 4: beta is doubled where d, taken after the updates, is past 1.5 targets."""
-    control, old = KLControl(kind="doubling", target=1e-3), FixedReference(kind="old")
+    control = KLControl(kind="doubling", target=1e-3)
+    old = FixedReference(kind="old")
     kl = KL(kind="k3", coef=0.1, reference=old, control=control)
     algo = Algorithm(surrogate=Unclipped(kind="ratio"), kl=kl, epochs=2)
     fresh = [dataclasses.replace(row, is_fresh=True) for row in make_rows()]
@@ -476,7 +483,8 @@ def test_a_fresh_rows_divergence_from_the_reference_is_its_mean():
 
 def test_the_highest_entropies_of_the_batch_are_the_policys():
     made = Made(ENTROPY)
-    plain, chosen = Made(Algorithm()).rows(make_rows()), made.rows(make_rows())
+    plain = Made(Algorithm()).rows(make_rows())
+    chosen = made.rows(make_rows())
     entropies = [token_entropies(made.policy, row).detach() for row in chosen]
     ordered = torch.cat(entropies).sort(descending=True).values
     threshold = ordered[math.ceil(0.3 * len(ordered)) - 1]
@@ -691,7 +699,8 @@ def test_the_entropy_bonus_has_a_gradient():
     plain.update(make_rows())
     rows = bonus.rows(make_rows())
     bonus.train(rows, STEP, 0)
-    ours, without = bonus.gradients(), plain.gradients()
+    ours = bonus.gradients()
+    without = plain.gradients()
     bonus.updater.optimizer.zero_grad()
     (-0.5 * torch.cat([token_entropies(bonus.policy, row) for row in rows]).mean()).backward()
     for key, gradient in bonus.gradients().items():
@@ -704,7 +713,8 @@ def test_layers_computed_again_give_the_same_update(name):
     plain, other = Made(once(ALGORITHMS[name])), Made(once(ALGORITHMS[name]), 30)
     for module in filter(None, (other.policy, other.critic)):
         recompute(module)
-    actual, expected = other.update(make_rows()), plain.update(make_rows())
+    actual = other.update(make_rows())
+    expected = plain.update(make_rows())
     assert actual == pytest.approx(expected, abs=1e-10)
     gradients = other.gradients()
     assert gradients.keys() == plain.gradients().keys()
@@ -724,9 +734,11 @@ def test_an_adapters_gradient_is_that_of_the_merged_weights(micro_tokens):
         for key, tensor in merged_parameters(lora.policy.model):
             merged.policy.model.get_parameter(key).copy_(tensor)
     lora.updater.reset_optimizer()
-    actual, expected = lora.update(make_rows()), merged.update(make_rows())
+    actual = lora.update(make_rows())
+    expected = merged.update(make_rows())
     assert actual["loss"] == pytest.approx(expected["loss"], abs=1e-9)
-    ours, whole = lora.gradients(), merged.gradients()
+    ours = lora.gradients()
+    whole = merged.gradients()
     assert len(ours) == 2 * 2 * 7
     for key in (key for key in ours if ".lora_A." in key):
         other = key.replace("lora_A", "lora_B")
