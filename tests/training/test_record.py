@@ -46,7 +46,7 @@ def make_record(watch=lambda *_: None) -> StepRecord:
 
 @pytest.fixture(autouse=True)
 def throughput_arguments(monkeypatch) -> list:
-    """What was throughput_arguments of the throughput."""
+    """The arguments of each call of `step_throughput`."""
     throughput_arguments = []
     monkeypatch.setattr(
         module,
