@@ -100,7 +100,7 @@ def run() -> int:
             chat_marks.add(attempt.response for attempt in attempts)
             for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
                 record = {field: getattr(verification, field) for field in RECORDED}
-                print(json.dumps({"id": row.get("id")} | record))
+                print(json.dumps({"id": row.get("id"), **record}))
     if sys.stdout is not None:
         sys.stdout.flush()
     for line in chat_marks.lines():

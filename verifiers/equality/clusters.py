@@ -37,7 +37,8 @@ def cluster(
                 verdict = equal(spelling, firsts[number])
             if verdict is Verdict.CORRECT:
                 match = number
-            timeouts += verdict is Verdict.TIMEOUT
+            if verdict is Verdict.TIMEOUT:
+                timeouts += 1
             if verdict is not Verdict.WRONG:
                 break
         if match is None:

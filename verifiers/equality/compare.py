@@ -26,10 +26,11 @@ def compare(gold: str, answer: str) -> Judgement:
     judgement = _compare_whole(gold, answer)
     if judgement.equal:
         return judgement
-    (main, condition), (other, its_own) = split_condition(gold), split_condition(answer)
-    if condition and its_own and not _compare_whole(condition, its_own).equal:
+    gold, condition = split_condition(gold)
+    answer, answer_condition = split_condition(answer)
+    if condition and answer_condition and not _compare_whole(condition, answer_condition).equal:
         return judgement
-    if (condition or its_own) and _compare_whole(main, other).equal:
+    if (condition or answer_condition) and _compare_whole(gold, answer).equal:
         return Judgement(True, "beside a condition")
     return judgement
 
@@ -135,6 +136,7 @@ def members(text: str) -> int:
     return len((collect(node) if node else None) or [node])
 
 
+@lru_cache(maxsize=100_000)  # the golds of a large data set, each asked for again and again
 def readable(gold: str) -> bool:
     """Return whether a gold answer is text or mathematics that an answer can equal."""
     if "\b" in gold or "\f" in gold:  # a backslash that JSON took for an escape

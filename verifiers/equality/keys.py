@@ -31,10 +31,10 @@ def keys(text: str) -> set[Key]:
     """Return the keys of an answer."""
     text = normalize(text)
     own_keys: set[Key] = {("words", plain_words(text).casefold())}
-    own_keys |= {("choice", letter) for letter in choices(text, with_text=True)}
+    own_keys.update(("choice", letter) for letter in choices(text, with_text=True))
     label = label_and_text(text)
     if label:
-        own_keys |= keys(label[1])
+        own_keys.update(keys(label[1]))
     try:
         node = parse(text)
         with limited(EFFORT_S):
@@ -72,7 +72,7 @@ def _node_keys(node: Node) -> set[Key]:
     if quantity.mark == "deg":
         values.add(Node("deg", (quantity.value,)))
     if value.kind == "rel":
-        values |= set(value.args)
+        values.update(value.args)
     return equation | {
         key for part in values for number in _numbers(part) for key in _cells(number)
     }

@@ -63,17 +63,18 @@ def is_asked_for(node: Node) -> bool:
     more, as in ab, m^2 + n^2 or |A ∩ B|, without a number, a sign, a root or a function around."""
     if node.kind in ("neg", "pow", "call") and node.value != "abs":
         return False
-    waiting = [node]
+    pending = [node]
     names = set[str]()
-    while waiting:
-        part = waiting.pop()
+    while pending:
+        part = pending.pop()
         if part.kind not in ("sym", "add", "mul", "neg", "div", "pow", "inter", "union", "call"):
             return False
         letters = [arg.value for arg in part.args if part.kind == "mul" and arg.kind == "sym"]
         if any(a[0].isupper() and b[0].islower() for a, b in pairwise(letters)):
             return False  # Say x = 7
-        names |= {part.value} if part.kind == "sym" else set()
-        waiting += part.args[:1] if part.kind == "pow" else part.args
+        if part.kind == "sym":
+            names.add(part.value)
+        pending += part.args[:1] if part.kind == "pow" else part.args
     return len(names) > 1
 
 
@@ -105,18 +106,22 @@ def unname(node: Node) -> Named:
 def _unchained(node: Node) -> Named:
     """Return the name and the value of an equation or a chain of equal sides; the equation itself
     as the value where it is not solved."""
-    sides, unsolved = node.args, Named(None, node)
+    sides = node.args
+    unsolved = Named(None, node)
     if len(sides) > 2 and _is_another_name(sides[-1], sides[:-1]):
         sides = sides[:-1]  # f(x) = x^2 = y
     if len(sides) == 2 and is_name(sides[1]) and not sides[0].symbols():
         sides = sides[::-1]  # 9/4 = k
-    first, middle, last = sides[0], sides[1:-1], sides[-1]
+    first = sides[0]
+    middle = sides[1:-1]
+    last = sides[-1]
     if last.kind in ("matrix", "tuple", "set") and first.symbols() and not last.symbols():
         return Named(first, last)  # A^2 = AA = [[1, 2], [3, 4]]
     is_constant = first.kind == "const" and first.value != "inf" and not last.symbols()
     has_name = is_name(first) or is_constant  # e = 5/4 is an eccentricity
     if not has_name:
-        if any(part.symbols() for part in (sides if len(sides) == 2 else sides[1:])):
+        solved_sides = sides if len(sides) == 2 else sides[1:]
+        if any(side.symbols() for side in solved_sides):
             return unsolved
         if first.symbols():  # a + b = 2 + 5 = 7 is solved
             return Named(None, last) if all(_agree(part, last) for part in middle) else unsolved
@@ -161,7 +166,8 @@ def without_approximations(node: Node) -> Node:
 
 def labels_agree(gold: Named, answer: Named) -> bool:
     """Return whether two names may stand for the same thing; a missing name agrees with any."""
-    left, right = gold.label, answer.label
+    left = gold.label
+    right = answer.label
     if left is None or right is None or canonical(left) == canonical(right):
         return True
     if left.kind == right.kind == "text":  # cost and total cost, but not cost and wage
@@ -176,10 +182,10 @@ def labels_agree(gold: Named, answer: Named) -> bool:
         return functions[0] == functions[1] and all(_argument(label) for label in (left, right))
     if not any(functions):
         return False
-    plain, applied = (right, left) if functions[0] else (left, right)
-    if plain.value in functions and _argument(applied):
+    unapplied, applied = (right, left) if functions[0] else (left, right)
+    if unapplied.value in functions and _argument(applied):
         return True  # f = 0 and f(x) = 0
-    return "conj" not in functions and plain.kind == "sym" and plain.value in ("y", "z")
+    return "conj" not in functions and unapplied.kind == "sym" and unapplied.value in ("y", "z")
 
 
 def _index(member: Named) -> str | None:
@@ -199,8 +205,8 @@ def _argument(label: Node | None) -> str | None:
     """Return the variable in f(x), which may be called otherwise; a capital is a name."""
     if label is None or not _function_name(label):
         return None
-    inside = label.args[-1]
-    return inside.value if inside.kind == "sym" and not inside.value[0].isupper() else None
+    argument = label.args[-1]
+    return argument.value if argument.kind == "sym" and not argument.value[0].isupper() else None
 
 
 def renamed_argument(gold: Named, answer: Named) -> Node:
@@ -217,8 +223,8 @@ def as_equation(member: Named) -> Node | None:
     label, value = member.label, member.value
     if label is None:
         return value if value.kind == "rel" and value.value == ("=",) else None
-    plain = label.kind == "sym" and (value.symbols() or value.kind == "num")
-    return Node("rel", (label, value), ("=",)) if plain else None
+    is_plain = label.kind == "sym" and (value.symbols() or value.kind == "num")
+    return Node("rel", (label, value), ("=",)) if is_plain else None
 
 
 def with_sign(node: Node, plus: bool) -> Node:

@@ -13,7 +13,7 @@ def as_matrix(node: Node) -> Node | None:
     if kind == "matrix":
         return node if len(args) <= MAX_CELLS else None
     if kind == "tuple":
-        return _of_rows(node)
+        return _from_rows(node)
     if kind not in ("neg", "div", "pow", "mul", "add"):
         return None
     parts = [as_matrix(arg) for arg in args]
@@ -38,7 +38,7 @@ def as_matrix(node: Node) -> Node | None:
     return None
 
 
-def _of_rows(node: Node) -> Node | None:
+def _from_rows(node: Node) -> Node | None:
     """Return [[1, 2], [3, 4]] as a matrix."""
     rows = node.args
     shapes = {(row.kind, row.value, len(row.args)) for row in rows}

@@ -26,6 +26,7 @@ MARKS = {
 }
 """What opens and closes a thought, begins the model's turn or another's, and ends a turn."""
 MARK = re.compile(rf"[<\[◁](?:{'|'.join(f'(?P<{kind}>{marks})' for kind, marks in MARKS.items())})")
+FIRST_SIGNS = ("<", "THINK]", "◁", "INST]", "[|")
 PLAIN_HARMONY = re.compile(r"\s*analysis")  # whose special tokens were dropped
 FORCED = "Final Answer:"  # with which s1's program ends a thought that is too long
 SHAPE = re.compile(
@@ -71,7 +72,7 @@ def final_text(response: str, *, think_open: bool = False) -> str | None:
 
 def _may_hold_marks(text: str) -> bool:
     """Return whether a text holds the first signs of a mark, at a tenth of the time of a search."""
-    return "<" in text or "THINK]" in text or "◁" in text or "INST]" in text or "[|" in text
+    return any(sign in text for sign in FIRST_SIGNS)
 
 
 def _own_turn(response: str) -> tuple[int, list[re.Match[str]], bool]:
@@ -112,8 +113,10 @@ class ChatMarks:
         for response in responses:
             unknown = unknown_marks(response)
             self._responses += 1
-            self._transcripts += is_transcript(response)
-            self._with_unknown += bool(unknown)
+            if is_transcript(response):
+                self._transcripts += 1
+            if unknown:
+                self._with_unknown += 1
             self._unknown.update(unknown)
 
     def lines(self) -> list[str]:

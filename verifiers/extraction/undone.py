@@ -27,7 +27,10 @@ def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
 
     Any other fraction is a value (1/2), and so are powers (10^6) and roots.
     """
-    tree, gold_tree = (None if is_plain_number(answer) else _tree(text) for text in (answer, gold))
+    if is_plain_number(answer):
+        return False
+    tree = _tree(answer)
+    gold_tree = _tree(gold)
     if tree is None or gold_tree is None:
         return False
     values = _values(tree)

@@ -33,11 +33,28 @@ _OTHER = rf"(?:(?!{_SIGNS})[^\W\d{_LATIN}]|[\u0900-\u0dff\u0e31-\u0e4e\u3099\u30
 LETTERS = re.compile(rf"[A-Za-z]+(?![{_LATIN}])|[{_LATIN}]+|{_SCALE}|{_OTHER}+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
+STAR = re.compile(r"\*?\s*")
 ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
 SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))")
-USUAL_NAMES = {"|": "Vert", "bar": "overline", "cr": "\\", "newline": "\\"}
-USUAL_NAMES |= {"mod": "pmod", "bmod": "pmod", "dbinom": "binom", "tbinom": "binom"}
-USUAL_NAMES |= dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac")
+USUAL_NAMES = {
+    "|": "Vert",
+    "bar": "overline",
+    "cr": "\\",
+    "newline": "\\",
+    "mod": "pmod",
+    "bmod": "pmod",
+    "dbinom": "binom",
+    "tbinom": "binom",
+    "dfrac": "frac",
+    "tfrac": "frac",
+    "cfrac": "frac",
+}
+PAIRS = {
+    "**": ("sign", "^"),
+    "<=": ("command", "le"),
+    ">=": ("command", "ge"),
+    "!=": ("command", "ne"),
+}
 WORD_COMMANDS = {"top": "T", "intercal": "T", "AA": "Å"}
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢₽₩฿₫₺৳₪₴₱₦")
 
@@ -118,10 +135,10 @@ class _Lexer:
 
     def _stop(self, char: str) -> None:
         """Read three dots; skip a full stop that ends the answer, a word or an abbreviation."""
-        in_words = bool(self.groups) and self.groups[-1][1]
+        in_words = any(is_words for _, is_words in self.groups[-1:])
         at_end = not self.text[self.position + 1 :].strip(" .$}*\n)\\]")
-        around = self.text[self.position - 2 : self.position + 2]
-        after_word = len(around) == 4 and around[:2].isalpha() and around[3] == " "  # sq. ft
+        context = self.text[self.position - 2 : self.position + 2]
+        after_word = len(context) == 4 and context[:2].isalpha() and context[3] == " "  # sq. ft
         if self.text.startswith("...", self.position):
             self._emit("command", "ldots", self.position + 3)
         elif char == "." and (at_end or in_words or after_word):
@@ -132,8 +149,8 @@ class _Lexer:
     def _emit(self, kind: str, text: str, end: int) -> None:
         """Append a token; note of brackets whether a plain comma in them separates: (1,234)."""
         if text in OPENING_BRACKETS.get(kind, ()):
-            inside = INSIDE.match(self.text, end)
-            self.separating.append(", " not in inside[0] if inside else True)
+            bracketed = INSIDE.match(self.text, end)
+            self.separating.append(", " not in bracketed[0] if bracketed else True)
         elif text in CLOSING_BRACKETS.get(kind, ()) and self.separating:
             self.separating.pop()
         text_mode = any(is_words for _, is_words in self.groups)
@@ -143,11 +160,8 @@ class _Lexer:
 
     def _sign(self, char: str) -> None:
         pair = self.text[self.position : self.position + 2]
-        if pair == "**":
-            self._emit("sign", "^", self.position + 2)
-        elif pair in ("<=", ">=", "!="):
-            name = {"<=": "le", ">=": "ge", "!=": "ne"}[pair]
-            self._emit("command", name, self.position + 2)
+        if pair in PAIRS:
+            self._emit(*PAIRS[pair], self.position + 2)
         elif self.text.startswith("+/-", self.position):
             self._emit("command", "pm", self.position + 3)
         else:
@@ -158,7 +172,8 @@ class _Lexer:
         if name == "\\":
             end = self._end(ROW_SPACE, end)
         if name in vocabulary.SPACING:
-            self.position, self.spaced = end, self.spaced or name != "!"  # f\!(x) is f(x)
+            self.position = end
+            self.spaced = self.spaced or name != "!"  # f\!(x) is f(x)
         elif name in ("left", "right") and self.text[end : end + 1] == ".":
             self.position = end + 1
         elif name in ("left", "right") and self.text[end : end + 1] == "|":
@@ -166,8 +181,7 @@ class _Lexer:
         elif name in vocabulary.SILENT:
             self.position = end
         elif name in vocabulary.SKIPPED_WITH_GROUP:
-            end += self.text.startswith("*", end)
-            self.position = self._group_end(self._end(SPACES, end)) + 1
+            self.position = self._group_end(self._end(STAR, end)) + 1
         elif name in ("begin", "end"):
             self._environment(name, end)
         elif name == "mathbb":
@@ -243,7 +257,8 @@ class _Lexer:
             end = self._group_end(opening) + 1
             name = self.text[opening + 1 : end - 1].strip()
         else:
-            name, end = self.text[opening : opening + 1], opening + 1
+            name = self.text[opening : opening + 1]
+            end = opening + 1
         if name in ("P", "E") and self.text[end : end + 1] in ("(", "["):
             self._emit("word", name, end)
             return

@@ -158,7 +158,8 @@ def _rewritten_phrase(text: str) -> str:
         text = words = WHEN.sub("", words)
     half = HALF_OF_DAY.search(words)
     if half:
-        return f"{words[: half.start()]} {'am' if half[1] == 'morning' else 'pm'}"
+        day_half = "am" if half[1] == "morning" else "pm"
+        return f"{words[: half.start()]} {day_half}"
     text = RATE.sub(r" per \1", text)
     if text[:1].isdigit():
         text = MEASURED.sub(r"\1", text)
@@ -176,8 +177,8 @@ def _one_of_two(first: str, second: str, unit: str | None) -> str | None:
     word = LAST_WORD.search(second)
     if unit is None and word and first.endswith(word[0]):
         unit, first, second = word[1], first[: -len(word[0])], second[: word.start()]
-    value, other = (spoken(part) or part for part in (first, second))
-    if value != other:
+    value = spoken(first) or first
+    if value != (spoken(second) or second):
         return None
     return f"{value} {unit}" if unit else value
 

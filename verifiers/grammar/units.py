@@ -17,15 +17,16 @@ SPELLINGS: dict[str, str] = {}
 for _name, _entry in vocabulary.TABLE["units"].items():
     _dimension, _size, *_spellings = _entry.split()
     UNITS[_name] = (_dimension, Fraction(_size))
-    SPELLINGS |= dict.fromkeys(_spellings, _name)
+    SPELLINGS.update(dict.fromkeys(_spellings, _name))
 COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
 # These letters after a number are units where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")
 CURRENCIES = {
-    "sign": {sign: sign for sign in "₽₩฿₫₺৳₪₴₱₦"}
-    | {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee", "¢": "cent"},
+    "sign": {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee", "¢": "cent",
+             "₽": "₽", "₩": "₩", "฿": "฿", "₫": "₫", "₺": "₺", "৳": "৳", "₪": "₪", "₴": "₴",
+             "₱": "₱", "₦": "₦"},
     "command": {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"},
-}
+}  # fmt: skip
 HALVES_OF_DAY = words("am pm AM PM")
 SHORT_UNIT_WORDS = vocabulary.SAFE_UNITS | HALVES_OF_DAY | words("per way old sq cu")
 NEVER_UNITS = vocabulary.FUNCTIONS.keys() | words("pi sqrt to")

@@ -85,7 +85,8 @@ def main() -> None:
     parent, memory_mb, judge = sys.argv[1:4]
     confine(int(parent), int(memory_mb))
     replies = private_stdout()
-    questions, sys.stdin = sys.stdin, open(os.devnull)  # noqa: SIM115
+    questions = sys.stdin
+    sys.stdin = open(os.devnull)  # noqa: SIM115
     if judge in JUDGES:
         serve(judging(JUDGES[judge].load()), questions, replies)
     else:
