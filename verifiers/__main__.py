@@ -111,7 +111,7 @@ def run() -> int:
 
 
 def main() -> int:
-    """Run the command; report any error in one line. Return 141 for a pipe that nobody reads, 2
+    """Run the command, and report any error in one line. Return 141 for a pipe that nobody reads, 2
     for every other error."""
     try:
         return run()

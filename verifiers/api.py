@@ -23,7 +23,7 @@ LONGEST_CACHED = 1_000  # characters of an answer; longer ones hardly ever repea
 
 
 class Verifier:
-    """Judges responses; safe to share between threads. Use as a context manager, or close it."""
+    """Judges responses. Threads may share it. Use it as a context manager, or close it."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Verifier:
         return self._verify(attempt, self._judge)
 
     def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
-        """Judge responses; return one verification each, in the same order.
+        """Judge responses. Return one verification each, in the same order.
 
         This process judges the easy ones first; the workers judge the others side by side.
         """

@@ -59,8 +59,8 @@ def _is_applied(node: Node) -> bool:
 
 
 def is_asked_for(node: Node) -> bool:
-    """Return whether the left side of an equation only repeats what is asked for: two letters or
-    more, as in ab, m^2 + n^2 or |A ∩ B|, without a number, a sign, a root or a function around."""
+    """Return whether the left side of an equation only repeats what is asked for, as ab, m^2 + n^2
+    or |A ∩ B|. It has two letters or more, and no number, sign, root or function around them."""
     if node.kind in ("neg", "pow", "call") and node.value != "abs":
         return False
     pending = [node]
@@ -87,7 +87,7 @@ def _is_segment(node: Node) -> bool:
 
 
 def unname(node: Node) -> Named:
-    """Take `name =` off an answer; a chain `x = 6/2 = 3` is its last part if its parts agree."""
+    """Take `name =` off an answer. A chain `x = 6/2 = 3` is its last part if its parts agree."""
     if node.kind == "mul" and node.value == "applied" and node.args[1].kind == "tuple":
         return Named(node.args[0], node.args[1])
     if node.kind == "ratio" and len(node.args) == 2 and node.args[0].kind == "text":
@@ -104,8 +104,8 @@ def unname(node: Node) -> Named:
 
 
 def _unchained(node: Node) -> Named:
-    """Return the name and the value of an equation or a chain of equal sides; the equation itself
-    as the value where it is not solved."""
+    """Return the name and the value of an equation or a chain of equal sides. An equation that is
+    not solved is a value without a name."""
     sides = node.args
     unsolved = Named(None, node)
     if len(sides) > 2 and _is_another_name(sides[-1], sides[:-1]):
@@ -157,15 +157,15 @@ def _agree(part: Node, last: Node) -> bool:
 
 
 def without_approximations(node: Node) -> Node:
-    """Read 1/3 ≈ 0.33 as 1/3; only a name may stand before ≈ alone."""
-    before = node.value.index("~") + 1  # sides that stand before the sign
+    """Read 1/3 ≈ 0.33 as 1/3. Only a name may come before ≈ alone."""
+    before = node.value.index("~") + 1  # how many sides precede the sign
     if before > 1:
         return Node("rel", node.args[:before], node.value[: before - 1])
     return Node("rel", node.args[:2], ("=",)) if is_name(node.args[0]) else node.args[0]
 
 
 def labels_agree(gold: Named, answer: Named) -> bool:
-    """Return whether two names may stand for the same thing; a missing name agrees with any."""
+    """Return whether two names may mean the same thing. A missing name agrees with any."""
     left = gold.label
     right = answer.label
     if left is None or right is None or canonical(left) == canonical(right):
@@ -202,7 +202,7 @@ def _function_name(label: Node) -> str | None:
 
 
 def _argument(label: Node | None) -> str | None:
-    """Return the variable in f(x), which may be called otherwise; a capital is a name."""
+    """Return the variable in f(x), which may have another name. A capital letter is no variable."""
     if label is None or not _function_name(label):
         return None
     argument = label.args[-1]
@@ -219,7 +219,7 @@ def renamed_argument(gold: Named, answer: Named) -> Node:
 
 
 def as_equation(member: Named) -> Node | None:
-    """Return the equation that a member of a list was written as; None for a mere value."""
+    """Return the equation that a member of a list was written as. Return None for a mere value."""
     label, value = member.label, member.value
     if label is None:
         return value if value.kind == "rel" and value.value == ("=",) else None
@@ -237,8 +237,8 @@ def with_sign(node: Node, plus: bool) -> Node:
 
 
 def collect(node: Node) -> list[Named] | None:
-    """Return the members of a list, a finite set, a union of sets or a ±; None for a single
-    answer."""
+    """Return the members of a list, a finite set, a union of sets or a ±. Return None for a
+    single answer."""
     if node.kind == "rel":
         inner = unname(node)
         if inner.label is not None:

@@ -8,7 +8,8 @@ MAX_CELLS = 400  # as 20 x 20
 
 
 def as_matrix(node: Node) -> Node | None:
-    """Return a matrix node for a matrix, its multiples, sums and transposes; None for all else."""
+    """Return a matrix node for a matrix, its multiples, sums and transposes. Return None for
+    all else."""
     kind, args = node.kind, node.args
     if kind == "matrix":
         return node if len(args) <= MAX_CELLS else None

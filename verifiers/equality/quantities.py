@@ -65,7 +65,7 @@ def _compound(node: Node) -> Quantity:
 
 
 def joined_units(node: Node) -> Node:
-    """Read 2 hours and 15 minutes as one quantity; 2 boys and 3 girls stay two."""
+    """Read 2 hours and 15 minutes as one quantity. 2 boys and 3 girls stay two."""
     first, second = node.args
     if not first.kind == second.kind == "unit":
         return node
@@ -168,8 +168,8 @@ def _with_letter_unit(quantity: Quantity) -> Quantity:
 
 
 def without_letter_unit(node: Node) -> Node | None:
-    """Return the number of 5m, 2 m^2, 3 m/s: a number times a letter that names a unit, or times a
-    quotient of such letters; None for all else."""
+    """Return the number of 5m, 2 m^2 or 3 m/s, in which letters name units. Return None for all
+    else."""
     if node.kind != "mul" or node.args[0].symbols():
         return None
     numbers = [factor for factor in node.args if not factor.symbols()]
@@ -181,7 +181,7 @@ def without_letter_unit(node: Node) -> Node | None:
 
 
 def _letter_power(node: Node) -> tuple[str, int] | None:
-    """Return a letter that names a unit, and its exponent: m, s^2, s^{-1}; None for all else."""
+    """Return a letter that names a unit, and its exponent, for m, s^2 or s^{-1}, else None."""
     exponent = 1
     while node.kind == "pow":
         power = rational(node.args[1])
@@ -194,7 +194,7 @@ def _letter_power(node: Node) -> tuple[str, int] | None:
 
 
 def _same_base(gold: Node, answer: Node) -> bool:
-    """Compare the digits and the base; numbers to base ten, written or not, by their value."""
+    """Compare the digits and the base. Numbers to base ten are compared by their value."""
     left = gold.value if gold.kind == "base" else None
     right = answer.value if answer.kind == "base" else None
     if left or right:
@@ -230,7 +230,7 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
 
 
 def _is_time(node: Node) -> bool:
-    """Return whether a ratio may be a time of day: 4:30 is not 9:60, as times do not cancel."""
+    """Return whether a ratio may be a time of day. Times do not cancel as ratios do."""
     if node.kind != "ratio" or len(node.args) != 2:
         return False
     hours, minutes = (rational(term) for term in node.args)

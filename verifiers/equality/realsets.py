@@ -29,7 +29,7 @@ HALF_LINES = {
 }
 
 Cuts = tuple[tuple[Number, int], ...]
-"""The places where a set begins and ends, in turn and in ascending order: (5, 0) is the place right
+"""The places where a set begins and ends, in turn and in ascending order. (5, 0) is the place right
 before 5 and (5, 1) the place right after, so that (2, 5] is ((2, 1), (5, 1))."""
 EVERYTHING: Cuts = ((-INFINITY, 1), (INFINITY, 0))
 
@@ -76,7 +76,7 @@ def read_set(node: Node) -> RealSet:
 
 
 def same_set(left: RealSet, right: RealSet) -> bool:
-    """Return whether two sets are equal; the variables must agree where both are named."""
+    """Return whether two sets are equal. Their variables must agree if both have one."""
     if left.variable and right.variable and left.variable != right.variable:
         return False
     return left.cuts == right.cuts
@@ -121,7 +121,7 @@ def _complement(cuts: Cuts) -> Cuts:
 
 
 def _union(*sets: RealSet) -> RealSet:
-    """Return a union. Of all cuts in order, those stay before which no set is open, or after."""
+    """Join sets. Of all cuts in order, those stay before which no set is open, or after."""
     cuts = sorted((place, at % 2) for part in sets for at, place in enumerate(part.cuts))
     if len(cuts) > 2 * MOST_INTERVALS:
         raise NotASetError("too many pieces")
@@ -176,7 +176,7 @@ def read_builder(node: Node, universe: str = "R") -> RealSet:
 
 
 def _read_list(node: Node) -> RealSet:
-    """Read conditions with "and" or "or"; with commas all hold, unless they contradict."""
+    """Read conditions with "and" or "or". With commas all hold, unless they contradict."""
     sets = [read_set(arg) for arg in node.args]
     if node.value != "or" and all(arg.kind == "rel" for arg in node.args):
         common = _intersection(*sets)

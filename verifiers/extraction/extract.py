@@ -80,7 +80,7 @@ def extract(
 
 
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
-    """Return what the last box of a response or a written solution holds; None without one."""
+    """Return what the last box of a response or a written solution holds, else None."""
     return extract(text, format="boxed", think_open=think_open).text
 
 
@@ -147,8 +147,10 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
 
 
 def _marked(sentence: str, mark: str) -> str:
-    """Return the answer in the sentence after a mark: all of it if that is a value, else the value
-    right after the mark; after a colon or a heading its last value, after "####" its only one."""
+    """Return the answer in the sentence after a mark.
+
+    It is the whole sentence if that is a value, else the value right after the mark. After a colon
+    or a heading it is the last value, and after "####" the only one."""
     sentence = sentence.strip().strip("*_`").strip()
     yes_or_no = YES_OR_NO.match(sentence)
     if yes_or_no:

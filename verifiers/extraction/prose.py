@@ -85,7 +85,7 @@ def is_whole(text: str) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences and lines of a text; a displayed formula is one line."""
+    """Return the sentences and lines of a text. A displayed formula is one line."""
     text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
     pieces = []
     start = 0

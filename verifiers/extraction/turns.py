@@ -1,5 +1,6 @@
-"""Find the final text of a response: what follows the thought, up to the end of the model's turn.
-One table holds the marks of all families of models; others are only counted."""
+"""Find the final text of a response, from the end of the thought to the end of the model's turn.
+
+One table holds the marks of all families of models. Others are only counted."""
 
 import re
 from collections import Counter
@@ -40,8 +41,8 @@ MOST_SHAPES = 100  # that are looked at in a response
 
 
 def final_text(response: str, *, think_open: bool = False) -> str | None:
-    """Return what follows the thought, up to the end of the model's turn; None while a thought is
-    open. Of a whole transcript it is the model's last turn."""
+    """Return what follows the thought, up to the end of the model's turn, or None while a thought
+    is open. Of a whole transcript it is the model's last turn."""
     if "assistantfinal" in response and PLAIN_HARMONY.match(response):
         response = response.rpartition("assistantfinal")[2]
     if not _may_hold_marks(response):

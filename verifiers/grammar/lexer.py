@@ -25,7 +25,7 @@ NUMBER = {
 SCRIPT_NUMBER = re.compile(_PLAIN, re.ASCII)  # \log_2 128 has no thousands
 RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)", re.ASCII)
 ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
-# Of the scripts beyond ASCII; signs that stand for a scale are words of their own: 3万円.
+# Letters beyond ASCII. Signs of a scale are words of their own: 3万円.
 _LATIN = "A-Za-zÀ-ÖØ-öø-ɏ\u0300-\u036f\u1e00-\u1eff"
 _SIGNS = "[百千万萬億亿兆打]"
 _SCALE = rf"千[米克瓦]|{_SIGNS}|만|백|천|억|พัน|หมื่น|แสน|ล้าน"
@@ -61,7 +61,7 @@ SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢₽₩฿₫₺৳₪₴₱₦"
 
 @dataclass(frozen=True)
 class Token:
-    """Holds a token: its text, and its kind: number, word, command, sign, begin, end or setname.
+    """Holds the text of a token, and its kind: number, word, command, sign, begin, end or setname.
 
     `spaced`: a space stands before it. `text_mode`: it stands inside of \\text{…}.
     """
@@ -73,7 +73,7 @@ class Token:
 
 
 def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
-    """Split an answer into tokens; `grouping` reads 1,234 as one number.
+    """Split an answer into tokens. With `grouping`, 1,234 is one number.
 
     Raises ParseError for characters outside the grammar, TooLargeError past the limits.
     """
@@ -126,7 +126,7 @@ class _Lexer:
             raise ParseError(f"unexpected character {char!r}")
 
     def _number(self) -> re.Match[str] | None:
-        """Return the number that begins here; thousands are grouped where no comma separates."""
+        """Return the number that begins here. Thousands are grouped unless a comma separates."""
         if self.position and self.text[self.position - 1] in "_^":
             return SCRIPT_NUMBER.match(self.text, self.position)
         number = NUMBER[self.grouping and not any(self.separating)]
@@ -134,7 +134,7 @@ class _Lexer:
         return recurring or number.match(self.text, self.position)
 
     def _stop(self, char: str) -> None:
-        """Read three dots; skip a full stop that ends the answer, a word or an abbreviation."""
+        """Read three dots. Skip a full stop that ends the answer, a word or an abbreviation."""
         in_words = any(is_words for _, is_words in self.groups[-1:])
         at_end = not self.text[self.position + 1 :].strip(" .$}*\n)\\]")
         context = self.text[self.position - 2 : self.position + 2]
@@ -147,7 +147,7 @@ class _Lexer:
             raise ParseError("full stop inside")
 
     def _emit(self, kind: str, text: str, end: int) -> None:
-        """Append a token; note of brackets whether a plain comma in them separates: (1,234)."""
+        """Append a token. Note whether a plain comma separates in a bracket, as in (1,234)."""
         if text in OPENING_BRACKETS.get(kind, ()):
             bracketed = INSIDE.match(self.text, end)
             self.separating.append(", " not in bracketed[0] if bracketed else True)
@@ -201,7 +201,7 @@ class _Lexer:
             self._emit("command", USUAL_NAMES.get(name, name), end)
 
     def _end(self, pattern: re.Pattern[str], position: int) -> int:
-        """Return where a pattern that matches at a position ends; the position if it does not."""
+        """Return where a match at a position ends, or the position if there is no match."""
         match = pattern.match(self.text, position)
         return match.end() if match else position
 
@@ -219,7 +219,7 @@ class _Lexer:
         raise ParseError("unclosed group")
 
     def _open_group(self, name: str, end: int) -> None:
-        """Open the group of \\text{…} and the like; skip the command where no group follows."""
+        """Open the group of \\text{…} and the like. Skip the command if no group follows."""
         opening = self._end(SPACES, end)
         if not self.text.startswith("{", opening):
             self.position = end
@@ -239,7 +239,7 @@ class _Lexer:
         self.spaced = True
 
     def _environment(self, name: str, end: int) -> None:
-        """Read \\begin{…} or \\end{…}; skip the columns of an array."""
+        """Read \\begin{…} or \\end{…}. Skip the columns of an array."""
         opening = self._end(SPACES, end)
         closing = self._group_end(opening)
         environment = self.text[opening + 1 : closing].strip("* ")
@@ -251,7 +251,7 @@ class _Lexer:
         self._emit(name, environment, end)
 
     def _set_name(self, end: int) -> None:
-        """Read \\mathbb{R} and what stands below or above it; \\mathbb P( is a probability."""
+        """Read \\mathbb{R} and its subscript or superscript. \\mathbb P( is a probability."""
         opening = self._end(SPACES, end)
         if self.text.startswith("{", opening):
             end = self._group_end(opening) + 1

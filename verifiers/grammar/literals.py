@@ -22,7 +22,7 @@ def is_plain_number(text: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def plain_number(text: str) -> Fraction | None:
-    """Return the value of a short plain number; None for any other text."""
+    """Return the value of a short plain number, or None for any other text."""
     match = PLAIN_NUMBER.fullmatch(text) if len(text) <= LONGEST_PLAIN else None
     if match is None:
         return None
@@ -32,7 +32,7 @@ def plain_number(text: str) -> Fraction | None:
 
 
 def read_literal(text: str) -> Node:
-    """Return an exact number; of a decimal also how many significant digits it has."""
+    """Return an exact number, and for a decimal how many significant digits it has."""
     recurring = RECURRING_PARTS.fullmatch(text)
     if recurring:
         return num(_recurring(*recurring.groups()))
@@ -48,7 +48,7 @@ def read_literal(text: str) -> Node:
 
 
 def whole_number(node: Node) -> int | None:
-    """Return the value of a literal that is a whole number; None for any other node."""
+    """Return the value of a literal that is a whole number, or None for any other node."""
     integer = node.kind == "num" and node.value.denominator == 1
     return int(node.value) if integer else None
 

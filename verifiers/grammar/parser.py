@@ -46,7 +46,7 @@ class Parser:
         self.in_limits = False
 
     def peek(self, ahead: int = 0) -> Token:
-        """Return the next token, or one `ahead` of it, without taking it; END past the last."""
+        """Return the next token, or one `ahead` of it, without taking it. END follows the last."""
         return self.tokens[self.position + ahead]
 
     def take(self) -> Token:
@@ -70,7 +70,7 @@ class Parser:
         return token.kind == kind and (not texts or token.text in texts)
 
     def accept(self, kind: str, *texts: str) -> bool:
-        """Take the next token if it is such a one; return whether it was."""
+        """Take the next token if it is such a one. Return whether it was."""
         token = self.tokens[self.position]
         if token.kind != kind or (texts and token.text not in texts):
             return False
@@ -93,7 +93,7 @@ class Parser:
         return is_unit(token, self.peek(ahead + 1))
 
     def connective(self, ahead: int = 0) -> str:
-        """Return "and" or "or" where such a word comes next; letters are words in a text alone."""
+        """Return "and" or "or" if such a word comes next. Letters are words in a text only."""
         token = self.peek(ahead)
         word = token.text.lower()
         if token.kind not in ("word", "command") or word not in CONNECTIVES:
@@ -116,7 +116,7 @@ class Parser:
         return items[0] if len(items) == 1 else Node("list", tuple(items), connective or ",")
 
     def _separator(self) -> str:
-        """Take the separators that come next; return "and", "or", "," or nothing."""
+        """Take the separators that come next. Return "and", "or", "," or nothing."""
         separator = ""
         while True:
             token = self.peek()
@@ -224,7 +224,7 @@ class Parser:
         return terms[0] if len(terms) == 1 else Node("add", tuple(terms))
 
     def _signs(self) -> str:
-        """Take the signs before a term: "", "+", "-", "pm" or "mp"; a minus turns it around."""
+        """Take the signs before a term. Return "", "+", "-", "pm" or "mp". A minus flips it."""
         sign = ""
         while True:
             if self.accept("sign", "+"):

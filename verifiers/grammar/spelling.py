@@ -74,7 +74,7 @@ def plain_signs(text: str) -> str:
 
 
 def with_decimal_point(text: str) -> str:
-    """Write 1.234,50 € as 1234.50 €; leave what is no number with one decimal comma."""
+    """Write 1.234,50 € as 1234.50 €. Leave a text that is not a number with one decimal comma."""
     text = text.replace("\\,", " ")
     if not ONE_COMMA.fullmatch(text):
         return text
@@ -83,7 +83,7 @@ def with_decimal_point(text: str) -> str:
 
 
 def _usual_brackets(match: re.Match[str]) -> str:
-    """Write ]0; 3[ as (0, 3); leave [0, 3]."""
+    """Write ]0, 3[ as (0, 3), and leave [0, 3]."""
     opening, low, high, closing = match.groups()
     if (opening, closing) == ("[", "]"):
         return match[0]
@@ -106,7 +106,7 @@ def _script(mark: str, table: dict[str, str], run: str) -> str:
 
 
 def _cardinal(match: re.Match[str]) -> str:
-    """Write 14th as 14; leave 14rd as it is, which nothing reads."""
+    """Write 14th as 14. Leave 14rd as it is, which nothing reads."""
     number = int(match[1])
     suffix = match[2] or match[3] or match[4]
     right_suffix = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")

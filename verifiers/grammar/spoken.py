@@ -50,7 +50,7 @@ LONGEST = 80  # characters of a number in words
 
 
 def spoken(text: str) -> str | None:
-    """Return a number in words as LaTeX; None for any other text."""
+    """Return a number in words as LaTeX, or None for any other text."""
     if len(text) > LONGEST:
         return None
     if SPOKEN_WORDS.isdisjoint(LONG_WORD.findall(text.lower())) and not IN.search(text):

@@ -36,7 +36,7 @@ GENERIC = words("unit units")
 
 
 def unit_name(word: str) -> str:
-    """Return the canonical name of a unit; any other noun names itself, in the singular."""
+    """Return the canonical name of a unit. Any other noun names itself, in the singular."""
     lower = word.lower()
     if word in SPELLINGS:
         return SPELLINGS[word]
@@ -79,7 +79,7 @@ def currency_of(token: Token) -> str | None:
 
 
 def conversion(left: dict[str, int], right: dict[str, int]) -> Fraction | None:
-    """Return how many of the right unit make one of the left; None if their dimensions differ."""
+    """Return how many of the right unit make one of the left, or None if the dimensions differ."""
     left_size, left_dimensions = measure(left)
     right_size, right_dimensions = measure(right)
     return left_size / right_size if left_dimensions == right_dimensions else None

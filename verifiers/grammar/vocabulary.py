@@ -1,4 +1,4 @@
-"""Hold the words and signs of the grammar as data; the longer lists stand in a table."""
+"""Hold the words and signs of the grammar as data. The longer lists are in a table."""
 
 import tomllib
 from pathlib import Path

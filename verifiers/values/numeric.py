@@ -63,7 +63,7 @@ class Evaluator:
         self.lossless = lossless
 
     def __call__(self, node: Node) -> Number:
-        """Return the value; raises InexactError, UndefinedError or TooLargeError."""
+        """Return the value. Raises InexactError, UndefinedError or TooLargeError."""
         try:
             value = self._evaluate(node)
         except TooLargeError:
@@ -200,7 +200,8 @@ class Evaluator:
         return self._gamma(n + 1) / self._gamma(k + 1) / self._gamma(n - k + 1)
 
     def _root(self, value: Number, index: Number) -> Number:
-        """Return a root. An odd root of a negative number is real, as the radical sign means it."""
+        """Return the root of a number. An odd root of a negative number is real, as the radical
+        sign means it."""
         c = self.context
         real = not isinstance(value, c.mpc)
         if real and value < 0 and not isinstance(index, c.mpc) and index % 2 == 1:

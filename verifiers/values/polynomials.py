@@ -11,7 +11,7 @@ PLACES = tuple(Fraction(at, 2) for at in (0, 2, -2, 6, 8, 10, 22, 58, -29))
 
 
 def coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return (a, b, c) of an expression a·x² + b·x + c; None for any other expression."""
+    """Return (a, b, c) of an expression a·x² + b·x + c, or None for any other expression."""
     try:
         values = [exact(node, {name: at}) for at in PLACES]
     except NO_VALUE:

@@ -65,7 +65,7 @@ def has_value(node: Node) -> bool:
 
 
 def rational(node: Node) -> Fraction | None:
-    """Return the exact value of an expression; None if it has none that is rational."""
+    """Return the exact value of an expression, or None if it is not rational."""
     try:
         return exact(node, {})
     except NO_VALUE:
@@ -164,7 +164,7 @@ def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
 def _same_at(
     left: Node, right: Node, point: dict[str, Fraction], real: bool, decimal_log: bool
 ) -> bool | None:
-    """Return whether both sides agree at a point; None outside of their common domain."""
+    """Return whether both sides agree at a point, or None outside of their common domain."""
     try:
         return exact(left, point) == exact(right, point)
     except InexactError:

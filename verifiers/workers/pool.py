@@ -22,7 +22,7 @@ LATE = "time limit"
 READ_CHUNK = 65536  # bytes; a pipe of Linux holds as many
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
 ENVIRONMENT = re.compile("PATH|LANG|LC_.*|TMPDIR|PYTHONHASHSEED|PYTHONHOME|LD_LIBRARY_PATH")
-"""Variables of the environment that a judge gets; others may hold secrets."""
+"""Variables of the environment that a judge gets. Others may hold secrets."""
 
 
 class WorkerLostError(Exception):

@@ -78,7 +78,7 @@ def _continues_argument(token: Token) -> bool:
 
 
 def _log_base(parser: Parser) -> Node:
-    """Read the base of log_10 5 as 10; that of log_25 as 2, as LaTeX shows it."""
+    """Read the base of log_10 5 as 10, and that of log_25 as 2, as LaTeX shows it."""
     token, following = parser.peek(), parser.peek(1)
     opens = following.text in ("(", "{", "[")
     has_argument = opens or following.kind in ("number", "word", "command")

@@ -46,7 +46,7 @@ def _bracketed(parser: Parser, opening: str) -> Node:
 
 
 def between_bars(parser: Parser, kind: str, closing: str) -> Node:
-    """Read a sum up to the closing bar; no other bar opens inside."""
+    """Read a sum up to the closing bar. No other bar opens inside."""
     parser.open_bars += 1
     content = parser.set_expression()
     parser.open_bars -= 1
@@ -103,7 +103,7 @@ def read_environment(parser: Parser, token: Token) -> Node:
 
 
 def _system(parser: Parser, name: str) -> Node:
-    """Read one equation a row; the & before a relation sign only aligns it."""
+    """Read one equation a row. The & before a relation sign only aligns it."""
     rows = []
     while not parser.at("end", name):
         start = end = parser.position
