@@ -89,11 +89,12 @@ def settled(settings: tuple[str, ...], tokens: int):
 
 def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
     """Return all bytes that an update needs, without those of an engine."""
-    from rlvr_cli.setup.memory import Machine, Memory
+    from rlvr_cli.setup.machine import Machine
+    from rlvr_cli.setup.memory import Memory, read_shapes
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    config, model = settled(settings, tokens), shaped(name, "meta")
-    need = Memory(model, Machine(device, 0, 0)).needed(config)
+    config = settled(settings, tokens)
+    need = Memory(read_shapes(shaped(name, "meta")), Machine(device, 0, 0)).needed(config)
     of_engine = ("the engine's weights", "context")
     return need.phases["to update"] - sum(need.always.get(part, 0) for part in of_engine)
 
@@ -102,7 +103,8 @@ def cards() -> Iterator[str]:
     """The table of models, settings and cards: GiB of an update that computes in bfloat16, and each
     layer twice, and the part of each card that is vLLM's while it samples, at most a half; - where
     one of the two does not fit."""
-    from rlvr_cli.setup.memory import Machine, Memory
+    from rlvr_cli.setup.machine import Machine
+    from rlvr_cli.setup.memory import Memory, read_shapes
 
     settings = {
         "dapo, all weights, float32": (),
@@ -119,7 +121,7 @@ def cards() -> Iterator[str]:
     yield f"| model | trained | an update | {' | '.join(f'{card} GB' for card in CARDS)} |"
     yield f"| --- | --- | --- {'| --- ' * len(CARDS)}|"
     for name in ("0.5B", "1.5B", "3B", "7B"):
-        model = shaped(name, "meta")
+        model = read_shapes(shaped(name, "meta"))
         for setting, changes in settings.items():
             asked, shares = settled((*fixed, *changes), 8192), []
             for gib in CARDS.values():
@@ -149,8 +151,8 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     from rlvr_cli.algorithm.samples import to_samples
     from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
     from rlvr_cli.model.adapter import add_adapter
-    from rlvr_cli.model.policy import Policy, recompute, share_out
-    from rlvr_cli.setup.plan import is_shared_out
+    from rlvr_cli.model.policy import Policy, recompute, shard_module
+    from rlvr_cli.setup.plan import is_sharded
     from rlvr_cli.training.update import Updater
 
     config, model = settled(settings, tokens), shaped(name)
@@ -162,8 +164,8 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     policy = Policy(model, SHAPES[name][-1], 1.0)
     if config.optim.checkpointing == "on":
         recompute(policy)
-    if is_shared_out(config.optim):
-        share_out(policy, config.optim)
+    if is_sharded(config.optim):
+        shard_module(policy, config.optim)
     updater = Updater(policy, None, config.algorithm, config.optim, 1024, 10)
     length = (tokens - PROMPT) // ROWS
     prompt = Prompt(Problem("", "", None), "", tuple(range(2, 2 + PROMPT)), False)

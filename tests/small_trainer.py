@@ -15,12 +15,13 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.loading import LoadedModel, cast
-from rlvr_cli.ranks.group import whole
+from rlvr_cli.ranks.group import full_tensor
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.runs.run_dir import Run, create_run
-from rlvr_cli.setup.memory import Memory, this_machine
-from rlvr_cli.setup.plan import is_shared_out, plan_for
+from rlvr_cli.setup.machine import this_machine
+from rlvr_cli.setup.memory import Memory, read_shapes
+from rlvr_cli.setup.plan import is_sharded, plan_for
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.record import StepResult
 from rlvr_cli.training.trainer import Trainer
@@ -62,13 +63,13 @@ def make_trainer(
     model, lora = model or random_model(), config.lora
     if config.optim.weights == "bfloat16":
         cast(model, torch.bfloat16)
-    sampled = deepcopy(model) if lora.rank or is_shared_out(plan.config.optim) else model
+    sampled = deepcopy(model) if lora.rank or is_sharded(plan.config.optim) else model
     engine = TransformersEngine(sampled, 50, (1,), 64, forward)
     if lora.rank:
         add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
     sampler = Sampler(engine, Tokenizer(), Judge(is_right))
-    memory = Memory(model, this_machine())
+    memory = Memory(read_shapes(model), this_machine())
     session = Session(plan, policy, engine, sampler, forward, model.device, memory)
     if config.teacher:
         teacher = random_model(seed=1).to(next(model.parameters()).dtype)
@@ -84,7 +85,7 @@ def has_even(text: str) -> bool:
 
 
 def weights(trainer: Trainer) -> list[torch.Tensor]:
-    return [whole(p.detach()).clone() for p in trainer.session.policy.model.parameters()]
+    return [full_tensor(p.detach()).clone() for p in trainer.session.policy.model.parameters()]
 
 
 def steps(trainer: Trainer, directory: Path) -> list[dict]:

@@ -87,7 +87,7 @@ def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimat
     """The papers' sums, one token at a time; `frozen` holds what a stop-gradient would."""
     n = totals(tokens)
     kind, correction, kl = algo.surrogate.kind, algo.correction, algo.kl
-    bounds = algo.surrogate.cells
+    bounds = algo.surrogate.fields
     low, high = 1 - bounds.get("low", 0), 1 + bounds.get("high", 0)
     loss = 0.0
     for i, length in enumerate(LENGTHS):

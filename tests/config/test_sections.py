@@ -9,8 +9,13 @@ import rlvr_cli
 from rlvr_cli.config import Config
 from rlvr_cli.core.settings import Section
 
-ALIASES = {("algo", "algorithm"), ("renewal", "reference"), ("asked", "reward")}
-ALIASES |= {("correction", "importance_correction"), ("correction", "weight")}
+ALIASES = {
+    ("algo", "algorithm"),
+    ("renewal", "reference"),
+    ("asked", "reward"),
+    ("correction", "importance_correction"),
+    ("correction", "weight"),
+}
 """Names of the program for a section of another name."""
 
 
@@ -74,7 +79,7 @@ def test_every_setting_is_read_somewhere():
     actual |= {(name, "source") for name, key in actual if key == "sources"}  # one, as a list
     actual |= {(name, "importance_correction") for name, key in actual if key == "correction"}
     for name, part in parts():
-        if (name, "cells") in actual:  # the component takes them all: algorithm/test_choices.py
+        if (name, "fields") in actual:  # the component takes them all: algorithm/test_choices.py
             continue
         settings = set(part.model_fields) - {"kind"}
         assert {key for key in settings if (name, key) not in actual} == set(), name

@@ -36,11 +36,11 @@ def figures(policy: Policy, length: int):
 
 
 def test_where_torch_fails_all_run_as_written_and_one_line_says_so(monkeypatch, caplog):
-    tried = []
+    attempts = []
 
     def compile_none(function, dynamic):
         def run(*args):
-            tried.append(function)
+            attempts.append(function)
             raise torch._dynamo.exc.TorchDynamoException("no compiler\nat all")
 
         return run
@@ -48,7 +48,7 @@ def test_where_torch_fails_all_run_as_written_and_one_line_says_so(monkeypatch, 
     monkeypatch.setattr(torch, "compile", compile_none)
     twice, thrice = (compiled(lambda x, times=times: times * x) for times in (2, 3))
     assert (twice(5), twice(6), thrice(7)) == (10, 12, 21)
-    assert len(tried) == 1
+    assert len(attempts) == 1
     (record,) = caplog.records
     assert "optim.compile: torch cannot (no compiler); the update runs" in record.getMessage()
 
@@ -70,7 +70,7 @@ def test_packed_passes_are_compiled_and_no_others(monkeypatch, how):
     monkeypatch.setattr(torch, "compile", spy)
     monkeypatch.setattr("rlvr_cli.model.head._compiled", compiled)
     monkeypatch.setattr("rlvr_cli.model.policy._CHUNK_LOGITS", 2 * VOCAB)
-    more = {"how": PADDED} if how == "padded" else {}
+    more = {"chosen_forward": PADDED} if how == "padded" else {}
     policy = Policy(random_model(), VOCAB, 0.7, **more)
     expected = figures(policy, 4)
     compile_passes(policy)

@@ -20,7 +20,7 @@ from rlvr_cli.cli.main import app
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.runs.checkpoint import whole_checkpoints
+from rlvr_cli.runs.checkpoint import intact_checkpoints
 from verifiers import api
 
 STEPS = 4
@@ -68,7 +68,7 @@ def damage(run: Path, step: int, how: str) -> None:
 def test_a_damaged_checkpoint_is_seen(run, how):
     damage(run, 4, how)
     lines = list[str]()
-    actual = next(whole_checkpoints(run, lines.append), None)
+    actual = next(intact_checkpoints(run, lines.append), None)
     assert actual is not None
     assert actual.step == 3
     assert len(lines) == 1
@@ -104,7 +104,7 @@ def test_when_all_are_damaged_nothing_is_touched(run):
     metrics = (run / "metrics.jsonl").read_bytes()
     done = resumed(run)
     assert done.exit_code == 2
-    assert "no checkpoint is whole; start a new run" in done.stderr
+    assert "every checkpoint is damaged; start a new run" in done.stderr
     assert (run / "metrics.jsonl").read_bytes() == metrics
 
 
@@ -156,7 +156,8 @@ def test_a_run_in_use_is_refused(run):
 
 
 def test_a_full_disk_stops_the_run_clearly_and_spoils_nothing(tmp_path, whole, monkeypatch):
-    run, synced = tmp_path / "run", []
+    run = tmp_path / "run"
+    synced = []
 
     def fsync(descriptor):
         synced.append(descriptor)
@@ -220,7 +221,8 @@ def test_a_data_file_that_is_gone_or_changed_is_one_line(tmp_path, change):
 @pytest.mark.parametrize("every", [1, 3])
 def test_an_engine_that_dies_in_a_step_loses_that_step_alone(tmp_path, whole, monkeypatch, every):
     run = tmp_path / "run"
-    metrics, generate = run / "metrics.jsonl", TransformersEngine.generate
+    metrics = run / "metrics.jsonl"
+    generate = TransformersEngine.generate
 
     def dying(self, *args, **options):
         if metrics.is_file() and metrics.stat().st_size:  # as the second step begins to sample

@@ -16,9 +16,10 @@ from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.rollout.engines import vllm_engine
 from rlvr_cli.setup import session as module
-from rlvr_cli.setup.memory import Machine
-from rlvr_cli.setup.plan import Choice, plan_for
-from rlvr_cli.setup.session import open_session, prompts_for, unreadable_golds
+from rlvr_cli.setup.machine import Machine
+from rlvr_cli.setup.plan import EngineChoice, plan_for
+from rlvr_cli.setup.prompts import prompts_for, unreadable_golds
+from rlvr_cli.setup.session import open_session
 from verifiers import Attempt, Verdict, Verifier
 
 PROBLEMS = ProblemSet("set", (), "plain")
@@ -43,8 +44,8 @@ def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, 
     closed, threads = [], torch.get_num_threads()
     start = module.TransformersEngine
 
-    def watched(*args):
-        engine = start(*args)
+    def watched(*args, **kwargs):
+        engine = start(*args, **kwargs)
         engine.close = lambda: closed.append(engine)
         return engine
 
@@ -92,7 +93,7 @@ def test_on_a_gpu_an_evaluation_loads_halves_beside_it_and_gives_vllm_the_card(
     monkeypatch.setattr(vllm_engine, "known_architectures", lambda: ["Qwen2ForCausalLM"])
     plan = plan_for(resolve(set_layer(["threads=1", "rollout.precision=bfloat16"])), PROBLEMS)
     config = plan.config.model_copy(update={"engine": "vllm"})
-    plan = replace(plan, config=config, engine=Choice("vllm", "as set"))
+    plan = replace(plan, config=config, engine=EngineChoice("vllm", "as set"))
     with open_session(plan, training) as session:
         assert session.device.type == "cuda"
         assert session.memory.machine is gpu
