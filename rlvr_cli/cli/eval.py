@@ -137,9 +137,9 @@ def _tasks(
 
 def _say_fields(problems: ProblemSet, display: Display) -> None:
     """Say from which fields the problems were read, and warn if there are responses among them."""
-    if problems.taken:
+    if problems.fields_read:
         count = f"{len(problems.problems)} of {problems.name}"
-        display.say("problems", f"{count}; {problems.taken}")
+        display.say("problems", f"{count}; {problems.fields_read}")
     if {"response", "responses"} & problems.problems[0].extra.keys():
         display.warn(
             f"{problems.name} holds responses, which are not read where a model gives its own: "

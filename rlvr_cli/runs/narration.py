@@ -86,8 +86,8 @@ def announce_run(
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out"
     if len(config.eval.sources) > 1:
         count += f" ({', '.join(config.eval.sources)})"
-    if problems.taken:
-        count += f"; {problems.taken}"
+    if problems.fields_read:
+        count += f"; {problems.fields_read}"
     display.say("problems", count)
     changes = (f"{name} {old} -> {new}" for name, (old, new) in overrides(config).items())
     display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(changes) or 'nothing'}")
@@ -192,7 +192,7 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
     steps = len(history)
     short = sum(metrics["no_update"] == "batch not full" for metrics in history)
     refill = trainer.config.algorithm.filter
-    if short and refill and not trainer.stopped:
+    if short and refill and not trainer.is_stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
             "did not fill the batch (algorithm.filter.max_gen_batches)"
