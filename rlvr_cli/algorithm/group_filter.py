@@ -24,7 +24,7 @@ from typing import Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.reward import length_penalty, shaped_reward
-from rlvr_cli.core.types import Group, Rollout, differ
+from rlvr_cli.core.types import Group, Rollout, are_different
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of groups that train than this, so it is never huge."""
@@ -58,12 +58,12 @@ def _differ_in_reward(
     rollouts: Sequence[Rollout], algo: Algorithm, max_tokens: int, weightless: Collection[str]
 ) -> bool:
     if not algo.normalizes_each:
-        return differ(shaped_reward(rollout, algo, max_tokens) for rollout in rollouts)
+        return are_different(shaped_reward(rollout, algo, max_tokens) for rollout in rollouts)
     names = {name for rollout in rollouts for name in rollout.rewards} - {*weightless}
     columns = [[rollout.rewards[name] for rollout in rollouts] for name in names]
     columns.append([rollout.reward or 0.0 for rollout in rollouts])
     columns.append([length_penalty(rollout, algo, max_tokens) for rollout in rollouts])
-    return any(differ(column) for column in columns)
+    return any(are_different(column) for column in columns)
 
 
 def with_signal(

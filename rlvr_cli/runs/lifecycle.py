@@ -64,13 +64,12 @@ class RunLifecycle:
         directory = self.run.directory
         if newest is not None:
             self._restore(newest, older)
+            change = self.run.rollouts_error(self.trainer.step)
+            if change is not None:
+                self.display.warn(f"{directory}/rollouts: not as the run wrote it: {change}")
         step = self.trainer.step
         later = {saved.step for saved in checkpoint.checkpoints(directory) if saved.step > step}
         checkpoint.remove_checkpoints(directory, later)
-        if newest is not None:
-            change = self.run.rollouts_error(step)
-            if change is not None:
-                self.display.warn(f"{directory}/rollouts: not as the run wrote it: {change}")
         self.history = self.run.truncate_to(step)
         if len(self.history) < step:
             self.display.warn(
@@ -190,7 +189,7 @@ class RunLifecycle:
         steps = trainer.config.steps
         is_measured = bool(trainer.held_out and trainer.config.eval.every)
         lines = StepLines(self.display, steps, is_measured)
-        with self.display.progress("training", steps, done=trainer.step) as bar:
+        with self.display.progress("training", steps, completed=trainer.step) as bar:
             trainer.watch = bar.enter
             for result in trainer.train_steps(interrupts.interruptible):
                 metrics = result.metrics
@@ -287,11 +286,12 @@ class RunLifecycle:
     def _measure(self, moment: str) -> dict[str, Any] | None:
         """Measure the held-out sets, print and return their figures: those of the first set, with
         those of every set as `sets` if there are several. Return None without a held-out set."""
-        if not self.trainer.held_out:
+        trainer = self.trainer
+        if not trainer.held_out:
             return None
-        with self.display.progress("measuring", len(self.trainer.held_out), lines=True) as bar:
-            self.trainer.watch = lambda *_: bar.tick()
-            groups, sets = self.trainer.measure()
+        with self.display.progress("measuring", len(trainer.held_out), lines=True) as bar:
+            trainer.watch = lambda *_: bar.tick()
+            groups, sets = trainer.measure()
         self.run.write_rollouts(f"held-out-{moment}", groups)
         narration.say_measured(sets, moment, self.display)
         first = dict(next(iter(sets.values())))

@@ -86,8 +86,8 @@ def announce_run(
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out"
     if len(config.eval.sources) > 1:
         count += f" ({', '.join(config.eval.sources)})"
-    if problems.taken:
-        count += f"; {problems.taken}"
+    if problems.fields_read:
+        count += f"; {problems.fields_read}"
     display.say("problems", count)
     changes = (f"{name} {old} -> {new}" for name, (old, new) in overrides(config).items())
     display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(changes) or 'nothing'}")
