@@ -101,7 +101,7 @@ def load(
     for key, _, origin in assignments:
         _check_reader(command, key, origin)
     if file:
-        # recipes/NAME that is not here is the package's: inside it in a wheel, beside it in a clone.
+        # A missing recipes/NAME is the package's: inside it in a wheel, beside it in a clone.
         if file.parts[:-1] == ("recipes",) and not file.exists():
             package = Path(rlvr_cli.__file__).parent
             file = next(filter(Path.is_file, (package / file, package.parent / file)), file)
