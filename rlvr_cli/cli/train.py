@@ -64,7 +64,7 @@ def start(
         trainer = Trainer(session, prompts, held_out)
         if parent is not None:
             _inherit(trainer, parent, display)
-        # Of problems from stdin the run keeps a copy, to go on with.
+        # A resumed run cannot read stdin again, so the run keeps a copy of its problems.
         copied = problems.problems if "-" in config.data.sources else None
         with closing(create_run(directory, session.plan.config, copied)) as run:
             display.say("run", f"{directory}")
@@ -72,17 +72,17 @@ def start(
 
 
 def resume(config: Config, directory: Path, display: Display, trackers: Sequence[str] = ()) -> None:
-    """Go on with a run from its newest whole checkpoint. Raises UserError if that fails."""
+    """Go on with a run from its newest intact checkpoint. Raises UserError if that fails."""
     check_trackers(trackers)
     checkpoints = intact_checkpoints(directory, display.warn)
     with closing(Run(directory)) as run:
         newest = next(checkpoints, None)
-        done = newest.step if newest else 0
-        if broadcast_from_first(done) != done:
+        steps_done = newest.step if newest else 0
+        if broadcast_from_first(steps_done) != steps_done:
             text = "not the same for all processes; they need one directory"
             raise UserError(f"{directory}: {text}")
-        if config.steps < done:
-            text = f"{done} steps are done, more than the {config.steps} asked for"
+        if config.steps < steps_done:
+            text = f"{steps_done} steps are done, more than the {config.steps} asked for"
             raise UserError(f"--resume {directory}: {text}; give more or leave --steps out")
         if "-" in config.data.sources:
             problems = ProblemSet(
@@ -107,7 +107,7 @@ def resume(config: Config, directory: Path, display: Display, trackers: Sequence
 
 
 def _load_problems(config: Config) -> ProblemSet:
-    """Load the problems to train on, with what the algorithm reads of them."""
+    """Load the problems to train on, with the answers or responses that the algorithm needs."""
     return load_all(
         config.data.sources,
         config.data.split or "train",

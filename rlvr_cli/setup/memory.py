@@ -12,7 +12,7 @@ from rlvr_cli.config.sections import LoraConfig
 from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.packing import AttentionSizes, attention_sizes
-from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
+from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.setup.machine import Machine
@@ -369,7 +369,7 @@ def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts
     if optim.offload == "all":
         gradients = 0
     # Weights that a pass would gather twice are not freed in between, if the settings permit it.
-    held_weights = trained.models * model.parameters if keeps_whole(optim) else 0
+    held_weights = trained.models * model.parameters if keeps_full_weights(optim) else 0
     trained_output = model.output_layer if trains_all else 0
     rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens_of_a_pass(config))
     step_gradients = trained.models * trained.bytes_per_parameter * trained.parameters // world()
