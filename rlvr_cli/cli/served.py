@@ -19,7 +19,12 @@ from rlvr_cli.data.prompts import chat_of, template_text
 from rlvr_cli.data.rows import attempt_of, row_of
 from rlvr_cli.data.sources import DEFAULT_PROMPT
 from rlvr_cli.evaluation.estimators import mean
-from rlvr_cli.evaluation.fingerprint import Fingerprint, data_hash, judging, rows_hash
+from rlvr_cli.evaluation.fingerprint import (
+    Fingerprint,
+    data_hash,
+    judge_fingerprint,
+    rows_hash,
+)
 from rlvr_cli.evaluation.imported import CUT_OFF_REASONS, Label
 from rlvr_cli.evaluation.measure import problem_seeds
 from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
@@ -92,7 +97,7 @@ class Served:
             "prompts": rows_hash([chat] for chat in chats),
             "prompt": self.template,
             "sampling": {**params, "seed": self.config.seed},
-            **judging(answer_format, judge),
+            **judge_fingerprint(answer_format, judge),
         }
 
 
