@@ -200,7 +200,7 @@ def test_more_processes_than_gpus_are_one_line(monkeypatch):
         start()
 
 
-def test_a_model_that_cannot_be_shared_out_is_one_line(monkeypatch, tmp_path):
+def test_a_model_that_cannot_be_sharded_is_one_line(monkeypatch, tmp_path):
     original_init = Qwen2ForCausalLM.__init__
 
     def with_a_scale(self, config) -> None:
@@ -214,6 +214,6 @@ def test_a_model_that_cannot_be_shared_out_is_one_line(monkeypatch, tmp_path):
     side_by_side(2, work, tmp_path)
     message = "".join((tmp_path / f"log-{rank}").read_text() for rank in (0, 1))
     (line,) = (line for line in message.splitlines() if line.startswith("rlvr: error: "))
-    assert "several processes cannot share out Qwen2ForCausalLM (" in line
+    assert "several processes cannot shard Qwen2ForCausalLM (" in line
     assert line.endswith("leave --processes out")
     assert not (tmp_path / "run").exists()
