@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 LIBRARY_TOOLS := accelerate filelock gguf hypothesis pytest pytest-xdist
 LIBRARY_TESTS := tests/core/test_versions.py tests/model tests/ranks tests/rewards tests/rollout tests/runs tests/setup tests/training
 
-.PHONY: train real test test-slow test-all test-vllm test-lowest test-highest docs fuzz lint settings tiny mutants
+.PHONY: train real test test-slow test-all test-vllm test-lowest test-highest coverage try-wheel docs fuzz lint settings tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -41,6 +41,20 @@ test-slow: $(VENV)/installed-dev
 	$(PYTEST) -m slow
 
 test-all: test test-slow
+
+# `test`, and the share of the statements that it runs. A line that ran is not a line that is tested: `mutants` tells.
+coverage: $(VENV)/installed-dev
+	$(PYTEST) --cov rlvr_cli --cov verifiers --cov-report term:skip-covered
+
+# The wheel in build/wheel, installed alone into a fresh environment, where two commands run outside of this clone.
+try-wheel: $(VENV)/installed-dev
+	rm -rf build/wheel build/fresh && mkdir -p build/fresh/place
+	$(BIN)/python -m hatchling build -t wheel -d build/wheel
+	$(PYTHON) -m venv build/fresh/venv
+	build/fresh/venv/bin/pip install --quiet --constraint constraints/usual.txt build/wheel/*.whl
+	cd build/fresh/place && ../venv/bin/rlvr doctor
+	cd build/fresh/place && ../venv/bin/rlvr train --algo dapo --steps 1 --prompts 4 --set eval.limit=4 --out run
+	cd build/fresh/place && echo '{"answer": "0.5", "response": "So the answer is **1/2**."}' | ../venv/bin/rlvr-verify
 
 # The pages as HTML in build/docs; a warning is an error.
 docs: $(VENV)/installed

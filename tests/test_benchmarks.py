@@ -119,11 +119,12 @@ def test_an_interval_over_seeds_is_students():
 
 
 def test_the_simulated_coverage_is_that_of_intervals_of_95_percent():
-    coverage, rng = benchmark("coverage"), np.random.default_rng(0)
-    assert 0.9 < coverage.single((1.0, 1.0), 100, 4, 400, rng) < 0.99
-    assert 0.9 < coverage.paired((1.0, 1.0), (0.1, 1.0), 100, 4, 400, rng) < 0.99
+    rng = np.random.default_rng(0)
+    simulated = benchmark("interval_coverage")
+    assert 0.9 < simulated.single((1.0, 1.0), 100, 4, 400, rng) < 0.99
+    assert 0.9 < simulated.paired((1.0, 1.0), (0.1, 1.0), 100, 4, 400, rng) < 0.99
     # One problem of twenty is lifted: 0.95^30 = 0.21 of the draws of 30 hold none of them.
-    assert 0.65 < coverage.paired((0.1, 0.4), (1.0, 0.05), 30, 64, 400, rng) < 0.85
+    assert 0.65 < simulated.paired((0.1, 0.4), (1.0, 0.05), 30, 64, 400, rng) < 0.85
 
 
 def test_a_step_without_an_update_has_no_entropy():

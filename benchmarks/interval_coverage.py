@@ -1,6 +1,6 @@
 """Simulate how often the 95 % intervals hold the truth.
 
-    python benchmarks/coverage.py [--trials 1000] [--seed 0]
+    python benchmarks/interval_coverage.py [--trials 1000] [--seed 0]
 
 A trial draws P problems, each with a rate from a Beta distribution, and k responses to each, and
 asks whether the interval of `rlvr eval` holds the mean rate over all problems there could be. A
