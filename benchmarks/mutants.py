@@ -37,7 +37,10 @@ ALSO = {
     ],
     "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/loss.py": [],
-    "rlvr_cli/algorithm/advantage.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/algorithm/advantage.py": [
+        f"{_ALGORITHM}batch_advantage.py",
+        f"{_TRAINING}update.py",
+    ],
     "rlvr_cli/algorithm/group_filter.py": [],
     "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/reward.py": [
