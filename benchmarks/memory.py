@@ -150,7 +150,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
     from rlvr_cli.model.adapter import add_adapter
     from rlvr_cli.model.policy import Policy, recompute, share_out
-    from rlvr_cli.setup.plan import is_shared_out
+    from rlvr_cli.setup.plan import is_sharded
     from rlvr_cli.training.update import Updater
 
     config, model = settled(settings, tokens), shaped(name)
@@ -162,7 +162,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     policy = Policy(model, SHAPES[name][-1], 1.0)
     if config.optim.checkpointing == "on":
         recompute(policy)
-    if is_shared_out(config.optim):
+    if is_sharded(config.optim):
         share_out(policy, config.optim)
     updater = Updater(policy, None, config.algorithm, config.optim, 1024, 10)
     length = (tokens - PROMPT) // ROWS

@@ -97,7 +97,7 @@ def main() -> None:
             def ours(params: Any = params, seeds: Any = seeds) -> int:
                 if args.eval:
                     return evaluated(sampler, prompts, params)
-                groups = sampler.verify(prompts, sampler.rollout(prompts, params, seeds))
+                groups = sampler.judge(prompts, sampler.stream(prompts, params, seeds))
                 return sum(len(r.completion.token_ids) for g in groups for r in g.rollouts)
 
             def bare(settings: Any) -> Callable[[], int]:

@@ -78,6 +78,10 @@ def rows_of(samples: Samples) -> list[Row]:
     return actual
 
 
-def policy_like(like: torch.Tensor, packed: bool = True) -> SimpleNamespace:
+def policy_stub(sum_dtype: torch.dtype, packed: bool = True) -> SimpleNamespace:
     """What micro-batches need of a policy."""
-    return SimpleNamespace(like=like, how=PACKED if packed else SimpleNamespace(packed=False))
+    return SimpleNamespace(
+        device=torch.device("cpu"),
+        sum_dtype=sum_dtype,
+        chosen_forward=PACKED if packed else SimpleNamespace(packed=False),
+    )

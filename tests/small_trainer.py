@@ -20,7 +20,7 @@ from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.runs.run_dir import Run, create_run
 from rlvr_cli.setup.memory import Memory, this_machine
-from rlvr_cli.setup.plan import is_shared_out, plan_for
+from rlvr_cli.setup.plan import is_sharded, plan_for
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.record import StepResult
 from rlvr_cli.training.trainer import Trainer
@@ -62,7 +62,7 @@ def make_trainer(
     model, lora = model or random_model(), config.lora
     if config.optim.weights == "bfloat16":
         cast(model, torch.bfloat16)
-    sampled = deepcopy(model) if lora.rank or is_shared_out(plan.config.optim) else model
+    sampled = deepcopy(model) if lora.rank or is_sharded(plan.config.optim) else model
     engine = TransformersEngine(sampled, 50, (1,), 64, forward)
     if lora.rank:
         add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)

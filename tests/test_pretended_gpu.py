@@ -84,15 +84,15 @@ FAULTS = {
     "a GPU's index into a CPU's tensor": (
         update.Updater,
         "update",
-        "zeros_like(samples.seen, device=self.policy.like.device)",
+        "zeros_like(samples.seen, device=self.policy.device)",
         "zeros_like(samples.seen)",
         "aten.index_put_.default",
     ),
     "a GPU's numbers into a CPU's columns": (
         trainer,
         "add_logprobs",
-        "like.new_zeros(n, len(batch), longest)",
-        "torch.zeros(n, len(batch), longest)",
+        "dtype=policy.sum_dtype, device=policy.device",
+        "dtype=policy.sum_dtype",
         "aten.index_put_.default",
     ),
 }

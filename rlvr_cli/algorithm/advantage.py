@@ -140,7 +140,7 @@ TOKEN_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
 def advantages_of(rewards: torch.Tensor, samples: Samples, advantage: Advantage) -> torch.Tensor:
     """Compute the advantages of a batch, [B, T], by the kind and its cells: of a group from the
     responses' total rewards, equal for all tokens. Raises ValueError for a group of one."""
-    kind, cells = advantage.kind, advantage.cells
+    kind, cells = advantage.kind, advantage.fields
     if not advantage.needs_group:
         return TOKEN_ADVANTAGES[kind](rewards, samples, **cells)
     totals, weights = rewards.sum(1)[:, None], torch.ones(1, 1)

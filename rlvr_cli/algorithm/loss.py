@@ -22,7 +22,7 @@ def policy_loss(
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Compute the micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
     mask, old_logprobs = inputs.mask, inputs.old_logprobs
-    surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.cells)
+    surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.fields)
     if algo.correction is not None:
         log_weight = old_logprobs - inputs.rollout_logprobs
         surrogate = corrected(algo.correction, log_weight, mask).detach() * surrogate
@@ -53,7 +53,7 @@ def policy_loss(
 
 def corrected(correction: Correction, log_weight: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Compute the weights of a correction [B, T], those of a mask times the weights beside it."""
-    weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, mask, **correction.cells)
+    weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, mask, **correction.fields)
     if isinstance(correction, GeometricMask) and correction.weight is not None:
         weight = weight * corrected(correction.weight, log_weight, mask)
     return weight
@@ -65,7 +65,7 @@ def rejected(samples: Samples, algo: Algorithm) -> torch.Tensor | None:
     if correction is None or not correction.rejects:
         return None
     log_weight = samples.column("old_logprobs") - samples.column("rollout_logprobs")
-    weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, samples.mask, **correction.cells)
+    weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, samples.mask, **correction.fields)
     return weight[:, 0] == 0
 
 

@@ -26,12 +26,12 @@ from rlvr_cli.evaluation.measure import evaluate, pass_at_1, prompt_seeds
 from rlvr_cli.evaluation.publish import ReportOptions, earlier_results, publish
 from rlvr_cli.evaluation.report import Result, check_fields, judged_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
-from rlvr_cli.model.loading import model_files, settings_file
+from rlvr_cli.model.loading import model_files
 from rlvr_cli.ranks.group import broadcast_from_first, is_first
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.runs.narration import say_policy, say_template, warn_of_bad_golds
 from rlvr_cli.runs.run_dir import rollout_lines
-from rlvr_cli.setup.plan import Plan, choose_format, plan_for
+from rlvr_cli.setup.plan import Plan, asks_for_boxed, plan_evaluation, plan_for
 from rlvr_cli.setup.session import Session, open_session, prompts_for
 from verifiers import OURS, Format, open_judge
 
@@ -47,19 +47,14 @@ def eval_(configs: Sequence[Config], asked: ReportOptions, display: Display) -> 
     plans: dict[tuple[str, str], tuple[Plan, ProblemSet]] = {}
     for config in configs:
         problems = sets[config.data.source]
-        is_ours = choose_format(problems, config.data) == DEFAULT_PROMPT
-        if config.data.prompt is None and is_ours and not settings_file(config.model).is_file():
+        if asks_for_boxed(config, problems):
             display.say(
                 "prompt",
                 f"{config.model} is no run, so {problems.name} asks it for a \\boxed{{}} answer; "
                 f"--prompt {DEFAULT_PROMPT} asks for the format that runs are trained on",
             )
-            boxed = config.data.model_copy(update={"prompt": "boxed"})
-            config = config.model_copy(update={"data": boxed})
-        if config.data.date is None:
-            dated = config.data.model_copy(update={"date": began})
-            config = config.model_copy(update={"data": dated})
-        plans[config.model, problems.name] = plan_for(config, problems), problems
+        plan = plan_evaluation(config, problems, began)
+        plans[config.model, problems.name] = plan, problems
     names = dict(zip(plans, file_names(list(plans)), strict=True))
     results = []
     with open_judge(asked.judge) as equality:
@@ -220,8 +215,8 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
                 display.say("problem", prompt.problem.problem)
                 for seed in range(first, first + params.samples):
                     live = LiveResponse(sampler.decode, prompt.think_open)
-                    drawn = sampler.rollout([prompt], replace(params, samples=1), [seed], live)
-                    (group,) = sampler.verify([prompt], drawn)
+                    drawn = sampler.stream([prompt], replace(params, samples=1), [seed], live)
+                    (group,) = sampler.judge([prompt], drawn)
                     print()
                     show_verdict(group.rollouts[0])
             return

@@ -50,7 +50,7 @@ def list_settings(sections: Sequence[str]) -> None:
         if sections and not f"{setting.name}.".startswith(prefixes):
             continue
         words = f" ({', '.join(setting.values)})" if setting.values else ""
-        only = f" With {', '.join(setting.of)} only." if setting.of else ""
+        only = f" With {', '.join(setting.kinds)} only." if setting.kinds else ""
         flag, commands = setting.use.flag, setting.use.flag_of or setting.use.read_by
         if flag and "train" not in commands:
             flag = f"{flag} of {' and '.join(commands)}"

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import rlvr_cli
 from rlvr_cli import config
 from rlvr_cli.algorithm.reward import parse_rewards
-from rlvr_cli.config import Given
+from rlvr_cli.config import Assignment
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
@@ -16,7 +16,7 @@ from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.settings import NONE, Command
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
-from rlvr_cli.data.prompts import TEMPLATES, is_kept_template
+from rlvr_cli.data.prompts import TEMPLATES, is_inline_template
 from rlvr_cli.data.sources import canonical
 from rlvr_cli.model.loading import TINY, settings_file
 
@@ -94,19 +94,19 @@ def load(
     if parent is not None:
         if "model" in flags:
             raise UserError(f"--from {parent} brings its own model; leave --model out")
-        from rlvr_cli.runs.checkpoint import whole_checkpoints
+        from rlvr_cli.runs.checkpoint import intact_checkpoints
 
         # The new run begins with the newest whole checkpoint; it has its own date and sources of
         # rewards.
         layer = config.run_layer(parent, "--from")
         ours = ("reward.sources", "data.date")
         inherited = [one for one in layer if not one.key.startswith(ours)]
-        checkpoint = next(whole_checkpoints(parent, LOG.warning), None)
+        checkpoint = next(intact_checkpoints(parent, LOG.warning), None)
         if checkpoint is None:
             raise UserError(f"--from {parent}: it has no checkpoint yet")
         if "reward.functions" not in chosen:
             _refuse_code_of(inherited)
-        start = Given("parent", str(checkpoint.path), f"--from {parent}")
+        start = Assignment("parent", str(checkpoint.path), f"--from {parent}")
         return config.resolve([*inherited, start, *given])
     if command == "responses":
         return config.resolve(given)
@@ -120,22 +120,22 @@ def load(
     rate = saved.get("optim.lr", config.SETTINGS["optim.lr"].default)
     if was_adapter != is_adapter and isinstance(rate, int | float):
         rate = min(1.0, rate * LORA_RATE if is_adapter else rate / LORA_RATE)
-        own = [*own, Given("optim.lr", rate, f"the learning rate of {model}")]
+        own = [*own, Assignment("optim.lr", rate, f"the learning rate of {model}")]
     return config.resolve([*own, *given])
 
 
-def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Given]:
+def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Assignment]:
     """Return what flags and --set give; of --algo FILE the row that is its `base`, and its cells.
     Raises UserError where --kl and --set give the penalty two coefficients."""
-    given: list[Given] = []
+    given: list[Assignment] = []
     for key, value in flags.items():
         if key != "algo" or not value.endswith((".yaml", ".yml")):
             given += config.flag_layer(key, value)
             continue
         origin = f"--algo {shortened(value)}"
         cells = {cell.key: cell.value for cell in config.yaml_layer(Path(value), origin)}
-        given.append(Given("algo", cells.pop("base", "grpo"), origin))
-        given += [Given(f"algorithm.{name}", cell, origin) for name, cell in cells.items()]
+        given.append(Assignment("algo", cells.pop("base", "grpo"), origin))
+        given += [Assignment(f"algorithm.{name}", cell, origin) for name, cell in cells.items()]
     assigned, kl = config.set_layer(sets or ()), flags.get("algorithm.kl")
     for key, value, origin in assigned:
         names_estimator = kl and isinstance(value, str) and value != NONE
@@ -145,7 +145,7 @@ def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[G
     return config.in_order([*given, *assigned])
 
 
-def _refuse_code_of(saved: Sequence[Given]) -> None:
+def _refuse_code_of(saved: Sequence[Assignment]) -> None:
     """Raise UserError where a run's directory names functions that would be loaded."""
     for key, functions, origin in saved:
         if key != "reward.functions":
@@ -167,28 +167,28 @@ def say_own_settings(models: Iterable[str], display: Display) -> None:
             values = ", ".join(f"{key} {value!r}" for key, value, _ in own)
             display.say("settings", f"{own[0].origin}: {values}")
         if ignored:
-            names, of_model = ", ".join(given.key for given in ignored), config.OF_A_MODEL
+            names, of_model = ", ".join(given.key for given in ignored), config.MODEL_SETTINGS
             display.warn(
                 f"{ignored[0].origin}: not read: {names:.200}; of a model's own settings only "
                 f"{', '.join(of_model)} are, and of data only {', '.join(of_model['data'])}"
             )
 
 
-def _own_settings(model: str) -> tuple[list[Given], list[Given]]:
+def _own_settings(model: str) -> tuple[list[Assignment], list[Assignment]]:
     """Return the settings in the model's directory, and those that are ignored: only the built-in
     policy's file may set anything. Raises UserError for a prompt in another file."""
     file = settings_file(model)
     saved = config.yaml_layer(file, str(file)) if file.is_file() else []
     if model == TINY:
         return saved, []
-    own, ignored = list[Given](), list[Given]()
+    own, ignored = list[Assignment](), list[Assignment]()
     for given in saved:
         key, value, _ = given
         setting = config.setting_at(key)
         # A section that is no mapping is left for `config.resolve` to refuse.
-        is_read = key in config.OF_A_MODEL or (setting is not None and setting.use.kept)
+        is_read = key in config.MODEL_SETTINGS or (setting is not None and setting.use.with_model)
         (own if is_read else ignored).append(given)
-        if key == "data.prompt" and isinstance(value, str) and not is_kept_template(value):
+        if key == "data.prompt" and isinstance(value, str) and not is_inline_template(value):
             raise UserError(
                 f"{file}: data.prompt {value:.80} is neither {', '.join(TEMPLATES)} nor a text "
                 "with {problem} in it, and no other file is read for a model; give it with --prompt"
@@ -210,7 +210,7 @@ def load_again(
     else:
         _refuse_code_of(saved)
     if "rollout.ends" not in before:  # an earlier version began it, which knew no others
-        saved = [*saved, Given("rollout.ends", [], str(run))]
+        saved = [*saved, Assignment("rollout.ends", [], str(run))]
     as_it_was = f"--resume goes on with {run} as it was"
     for key in [*(key for key, *_ in given), *others]:
         setting = config.setting_at(key)

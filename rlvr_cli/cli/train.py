@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from rlvr_cli.algorithm.choices import without_ratio
-from rlvr_cli.config import Config, changed_cells
+from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import first_written
@@ -19,7 +19,7 @@ from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first
-from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, load_weights, whole_checkpoints
+from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoints, load_weights
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import say_policy, warn_of_bad_golds
 from rlvr_cli.runs.preflight import preflight, to_judge
@@ -48,7 +48,7 @@ def start(
     whole checkpoint; `check_only` ends before the first step. Raises UserError if that fails."""
     check_trackers(trackers)
     directory, newest = out or default_directory(config.algo, config.data.sources), None
-    checkpoints = whole_checkpoints(directory, display.warn)
+    checkpoints = intact_checkpoints(directory, display.warn)
     with ExitStack() as stack:
         if again:
             run = stack.enter_context(closing(Run(directory)))
@@ -163,9 +163,9 @@ def _announce(
     if session.teacher is not None:
         kind = type(session.teacher.model).__name__
         display.say("teacher", f"{config.teacher}: {kind}: {session.teacher_forward}")
-    if rewarder.asked.functions != ("math",):
+    if rewarder.config.functions != ("math",):
         hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
-        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.asked.terms]
+        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))
     warn_of_bad_golds([*to_judge(prompts, algo), *held_out], session.sampler.verifier, display)
     texts = {prompt.problem.problem for prompt in prompts}
@@ -176,7 +176,7 @@ def _announce(
     of_sets = f" ({', '.join(sets)})" if len(sets := config.eval.sources) > 1 else ""
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out{of_sets}"
     display.say("problems", f"{count}{taken}")
-    cells = (f"{name} {old} -> {new}" for name, (old, new) in changed_cells(config).items())
+    cells = (f"{name} {old} -> {new}" for name, (old, new) in overrides(config).items())
     display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(cells) or 'nothing'}")
     if note := without_ratio(algo):
         display.say("", note)

@@ -44,20 +44,20 @@ class DataConfig(Section):
     skip_bad: bool = setting(False, flag="--skip-bad", panel=OUTPUT)
     """Skip problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
-        None, read_by=SAMPLING, flag="--prompt", kept=True, resets="data.answer_format"
+        None, read_by=SAMPLING, flag="--prompt", with_model=True, resets="data.answer_format"
     )
     """Prompt template: think_answer, boxed, plain, or a text or file with {problem} in it; none
     means the problem set's own."""
     system: str | None = setting(
-        None, read_by=SAMPLING, flag="--system", metavar="TEXT|FILE", kept=True
+        None, read_by=SAMPLING, flag="--system", metavar="TEXT|FILE", with_model=True
     )
     """System message, which replaces the chat template's default; none keeps that default."""
-    chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, kept=True)
+    chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, with_model=True)
     """Arguments for the chat template, such as `enable_thinking: false`."""
     date: datetime | None = setting(None, read_by=SAMPLING, on_resume="free")
     """Date that a chat template writes, such as 2026-11-27; none means that on which the run or the
     evaluation began."""
-    answer_format: Format | None = setting(None, kept=True)
+    answer_format: Format | None = setting(None, with_model=True)
     """Form in which an answer counts; none means the problem set's, else the prompt's."""
     rest: bool = setting(False, read_by=("train",))
     """Let a problem rest whose responses were all alike: for one pass over the data, then twice as
@@ -74,7 +74,7 @@ class DataConfig(Section):
 class RolloutConfig(Section):
     """The sampling of one step."""
 
-    use = Use(kept=True)
+    use = Use(with_model=True)
     prompts: int = setting(32, flag="--prompts", ge=1)
     """Number of problems in a step."""
     samples: int = setting(8, flag="--samples", panel="Sampling", ge=1)
@@ -94,16 +94,16 @@ class RolloutConfig(Section):
     """Sampling temperature, above 0."""
     top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)
     """Nucleus: the share of the probability that is sampled from. Training needs 1."""
-    kv_budget_mb: int | None = setting(None, read_by=SAMPLING, kept=False, ge=1)
+    kv_budget_mb: int | None = setting(None, read_by=SAMPLING, with_model=False, ge=1)
     """Memory for keys and values of a batch, in MiB; none means 1024 on a CPU, and on a GPU what
     `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""
-    gpu_share: float = setting(0.5, read_by=SAMPLING, kept=False, gt=0, lt=1)
+    gpu_share: float = setting(0.5, read_by=SAMPLING, with_model=False, gt=0, lt=1)
     """Share of a GPU's memory for sampling. Training lowers it where what is trained leaves less;
     evaluation takes 0.9 unless it is set."""
-    precision: Literal["auto", "float32", "bfloat16"] = setting("auto", kept=False)
+    precision: Literal["auto", "float32", "bfloat16"] = setting("auto", with_model=False)
     """Compute dtype of the engine; auto means bfloat16 on a GPU and float32 on a CPU. With
     transformers it is float32 beside optim.precision float32, and on a CPU the weights' own."""
-    mismatch_limit: float = setting(0.1, kept=False, gt=0)
+    mismatch_limit: float = setting(0.1, with_model=False, gt=0)
     """Largest gap between engine and trainer in a step's mean log-probability, in nats per token; a
     larger one stops the run."""
 
@@ -111,17 +111,17 @@ class RolloutConfig(Section):
 class EvalConfig(Section):
     """The measurement of pass@1, by `rlvr eval` and before and after training alike."""
 
-    use = Use(read_by=SAMPLING, flag_of=MEASURING, kept=True)
+    use = Use(read_by=SAMPLING, flag_of=MEASURING, with_model=True)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = setting(
-        None, read_by=("train",), kept=False, on_resume="moves"
+        None, read_by=("train",), with_model=False, on_resume="moves"
     )
     """Held-out problem sets that are measured before and after training; none means the `test`
     split of data.source. Each set has its own figures, and the first decides which checkpoint is
     best."""
-    limit: int = setting(320, read_by=("train",), kept=False, ge=0)
+    limit: int = setting(320, read_by=("train",), with_model=False, ge=0)
     """Number of held-out problems per set in training; 0 means no measurement."""
     every: int = setting(
-        0, read_by=("train",), flag="--eval-every", flag_of=("train",), kept=False, ge=0
+        0, read_by=("train",), flag="--eval-every", flag_of=("train",), with_model=False, ge=0
     )
     """Steps between measurements in training, which choose the best checkpoint; 0 means none."""
     samples: int = setting(4, flag="--samples", default_in={"sample": "1"}, ge=1)
@@ -177,7 +177,7 @@ class Config(Section):
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
     """Number of training steps."""
     seed: int = setting(
-        0, read_by=SAMPLING, flag="--seed", panel="Settings", kept=True, ge=-(2**63), lt=2**63
+        0, read_by=SAMPLING, flag="--seed", panel="Settings", with_model=True, ge=-(2**63), lt=2**63
     )
     """Random seed of the whole run."""
     threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)

@@ -1,4 +1,4 @@
-"""Tabulate the figures of a report: pure functions from its entries to rows of cells."""
+"""Tabulate the figures of a report, and print them on stdout in a format for programs."""
 
 import csv
 import io
@@ -93,6 +93,11 @@ FORMATS: dict[str, Callable[[dict[str, Any]], str]] = {
     "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2),
 }
 """How `--format` prints figures on stdout; a table is for people, on stderr."""
+
+
+def print_report(report: dict[str, Any], format: str) -> None:
+    """Print the figures of a report on stdout in one of the `FORMATS`."""
+    print(FORMATS[format](report))
 
 
 def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Table:

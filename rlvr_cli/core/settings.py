@@ -1,6 +1,6 @@
-"""Declare settings as typed sections and choices, with the use of each, and list them."""
+"""Declare settings as typed sections and choices, with their flags and readers, and list them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin
@@ -16,58 +16,60 @@ Command = Literal["train", "eval", "sample", "responses"]
 
 @dataclass(frozen=True)
 class Use:
-    """The use of a setting: what its declaration (`setting`) leaves out holds for its section."""
+    """The use of a setting. What its declaration (`setting`) leaves out is that of its section."""
 
     read_by: tuple[Command, ...] = ("train",)
     flag: str | None = None
     """`--name` on the command line, or the metavar of an argument."""
     flag_of: tuple[Command, ...] | None = None
-    """The commands that have the flag; None means all that read the setting."""
+    """The commands that have the flag. None means all that read the setting."""
     panel: str | None = None
     """The panel of help that shows the flag."""
     metavar: str | None = None
-    """The name of the flag's value in help, where it is not the setting's type."""
+    """The name of the flag's value in help, if it is not the setting's type."""
     default_in: dict[Command, str] = field(default_factory=dict)
-    """The default in words, for help, of a command where it is not the model's."""
-    kept: bool = False
-    """A checkpoint keeps it beside the weights, and it is read again with the model."""
+    """The default in words, for the help of commands in which it differs from the setting's."""
+    with_model: bool = False
+    """Whether a checkpoint stores it beside the weights, and it is read again with the model."""
     on_resume: Literal["fixed", "free", "moves"] = "fixed"
-    """A fixed setting decides what a run computes and cannot change; a free one may be given with
-    --resume; one that moves says where things lie and may be edited in the run's config.yaml."""
+    """A fixed setting decides what a run computes and cannot change. A free one may be set with
+    --resume. One that moves names a place, and may be edited in the run's config.yaml."""
     resets: str | None = None
     """Another setting that loses its value when this one is set."""
 
     def parameter(self, command: Command) -> str | None:
-        """Return the name of the command's parameter; None where it has no such flag."""
+        """Return the name of the command's parameter. Return None if it has no such flag."""
         if self.flag is None or command not in (self.flag_of or self.read_by):
             return None
         return self.flag.removeprefix("--").replace("-", "_").lower()
 
 
 class Section(BaseModel):
-    """A part of the configuration: unknown keys are errors, values never change."""
+    """A part of the configuration. Unknown keys are errors, and values never change."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
     use: ClassVar[Use] = Use()
-    """The use of all its settings, but for what their declarations say."""
+    """The use of all its settings, unless their declarations say otherwise."""
 
 
 class Choice(Section):
-    """One of several kinds, with the cells that this kind has. A subclass lists its kinds as the
-    literals of `kind`; kinds that stand in one class share all their cells."""
+    """One of several kinds, with the parameters of this kind. A subclass lists its kinds as the
+    literals of `kind`, and all of them have its fields."""
 
     kind: str
     number: ClassVar[str | None] = None
-    """The cell that a number in place of the choice sets; 0 takes an optional choice back."""
+    """The field that a number in place of the choice sets. 0 unsets an optional choice."""
 
     @property
-    def cells(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """Return the numbers and words of the kind, without the choices inside it."""
-        declared = type(self).model_fields
-        own = (name for name in declared if name != "kind" and not kinds(declared[name].annotation))
-        return {name: getattr(self, name) for name in own}
+        return {
+            name: getattr(self, name)
+            for name, info in type(self).model_fields.items()
+            if name != "kind" and not kinds(info.annotation)
+        }
 
     def __str__(self) -> str:
         inside = describe((name, value) for name, value in self if name != "kind")
@@ -90,46 +92,83 @@ class Setting:
     annotation: Any
     use: Use
     values: tuple[str, ...] = ()
-    """The words that it can be, where they are few."""
-    of: tuple[str, ...] = ()
-    """The kinds of the choice around it that have it; none means all."""
+    """The words that it can be, if it is limited to a few."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of the choice around it that have it. Empty means all."""
 
 
 def settings_of(
-    section: type[Section], prefix: str = "", of: tuple[str, ...] = (), own: Any = None
+    section: type[Section],
+    prefix: str = "",
+    section_kinds: tuple[str, ...] = (),
+    defaults: Any = None,
 ) -> Iterator[Setting]:
-    """Yield all settings inside a section, or inside a kind of a choice, in their order. `own` has
-    the defaults where they are not the section's."""
-    for name, field_info in section.model_fields.items():
+    """Yield all settings inside a section, or inside a kind of a choice, in their order.
+
+    `section_kinds` are the kinds that have this section, if not all do. `defaults` is an instance
+    of the section that replaces its defaults.
+    """
+    for name, info in section.model_fields.items():
         if name == "kind":
             continue
-        annotation, path = field_info.annotation, f"{prefix}{name}"
-        default = field_info.default if own is None else getattr(own, name)
+        path = f"{prefix}{name}"
+        default = info.default if defaults is None else getattr(defaults, name)
+        annotation: Any = info.annotation
         choices = kinds(annotation)
         if is_section(annotation) and not choices:
-            yield from settings_of(annotation, f"{path}.", (), default)  # type: ignore[arg-type]
+            yield from settings_of(annotation, f"{path}.", defaults=default)
             continue
-        parts = () if get_origin(annotation) is dict else (annotation, *get_args(annotation))
-        literals = (get_args(part) for part in parts if get_origin(part) is Literal)
-        words = tuple(choices) or tuple(str(word) for literal in literals for word in literal)
-        if NoneType in parts and words:
-            words = (*words, NONE)
-        # A kind that only has another default inherits the docstring of the field; a choice without
-        # one has that of the nearest class that all its kinds have above them.
-        inherited = (getattr(above, "model_fields", {}).get(name) for above in section.__mro__)
-        meaning = next((info.description for info in inherited if info and info.description), "")
-        if not meaning and choices:
-            classes = list(choices.values())
-            shared = next(c for c in classes[0].__mro__ if all(issubclass(k, c) for k in classes))
-            meaning = "" if shared is Choice else shared.__doc__ or ""
-        use = replace(section.use, **(field_info.json_schema_extra or {}))  # type: ignore[arg-type]
-        value = default.kind if isinstance(default, Choice) else default
-        yield Setting(path, value, " ".join(meaning.split()), annotation, use, words, of)
+        yield Setting(
+            name=path,
+            default=default.kind if isinstance(default, Choice) else default,
+            meaning=_meaning(section, name, choices),
+            annotation=annotation,
+            use=replace(section.use, **(info.json_schema_extra or {})),  # type: ignore[arg-type]
+            values=_words(annotation, choices),
+            kinds=section_kinds,
+        )
         for kind in dict.fromkeys(choices.values()):
-            names = tuple(name for name, other in choices.items() if other is kind)
-            inside = default if isinstance(default, kind) else None
-            only = names if len(names) < len(choices) else ()
-            yield from settings_of(kind, f"{path}.", only, inside)
+            names = tuple(other for other, its_kind in choices.items() if its_kind is kind)
+            yield from settings_of(
+                kind,
+                f"{path}.",
+                section_kinds=names if len(names) < len(choices) else (),
+                defaults=default if isinstance(default, kind) else None,
+            )
+
+
+def _words(annotation: Any, choices: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words that a field of this type can be. Return () if it takes other values."""
+    if get_origin(annotation) is dict:
+        return ()
+    parts = (annotation, *get_args(annotation))
+    words = list(choices)
+    if not choices:
+        for part in parts:
+            if get_origin(part) is Literal:
+                words += map(str, get_args(part))
+    if words and NoneType in parts:
+        words.append(NONE)
+    return tuple(words)
+
+
+def _meaning(section: type[Section], name: str, choices: Mapping[str, type[Choice]]) -> str:
+    """Return the docstring of a field, on one line.
+
+    A kind that only has another default inherits the docstring of its base's field. A choice
+    without a docstring has that of the nearest base that all its kinds share.
+    """
+    for base in section.__mro__:
+        info = getattr(base, "model_fields", {}).get(name)
+        if info and info.description:
+            return " ".join(info.description.split())
+    if not choices:
+        return ""
+    classes = list(choices.values())
+    shared = next(base for base in classes[0].__mro__ if all(issubclass(c, base) for c in classes))
+    if shared is Choice:
+        return ""
+    return " ".join((shared.__doc__ or "").split())
 
 
 def is_section(annotation: Any) -> bool:
@@ -138,10 +177,13 @@ def is_section(annotation: Any) -> bool:
 
 
 def kinds(annotation: Any) -> dict[str, type[Choice]]:
-    """Return the kinds that a field of this type can take; none where it is not a choice."""
+    """Return the kinds that a field of this type can take. Return {} if it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
-    return {name: kind for part in get_args(annotation) for name, kind in kinds(part).items()}
+    found: dict[str, type[Choice]] = {}
+    for part in get_args(annotation):
+        found.update(kinds(part))
+    return found
 
 
 def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -153,9 +195,9 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{name}", value
 
 
-def describe(cells: Iterable[tuple[str, Any]]) -> str:
-    """List the cells that are neither empty nor left to `auto`: `name value, name value`."""
-    named = ((name, str(value)) for name, value in cells if value not in (None, False, 0))
+def describe(fields: Iterable[tuple[str, Any]]) -> str:
+    """List the fields that are neither empty nor left to `auto`: `name value, name value`."""
+    named = ((name, str(value)) for name, value in fields if value not in (None, False, 0))
     return ", ".join(f"{name} {value}" for name, value in named if value != "auto")
 
 
@@ -163,10 +205,12 @@ def default_in_words(value: Any) -> str:
     """Return a default as help and lists print it."""
     if value is PydanticUndefined:
         return "to be set"
+    if value is None or value == {}:
+        return NONE
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, bool):
         return str(value).lower()
-    return NONE if value is None or value == {} else str(value)
+    return str(value)

@@ -198,7 +198,7 @@ def prompts_digest(prompts: Sequence[Prompt], given: Sequence[Completion] = ()) 
     return digest.hexdigest()
 
 
-def is_kept_template(name: str) -> bool:
+def is_inline_template(name: str) -> bool:
     """Return whether the template is a name or a text, not a file."""
     return name in TEMPLATES or "{problem}" in name
 
@@ -208,7 +208,7 @@ def template_text(name: str) -> str:
     such a text. Raises UserError for anything else, and for a template without {problem} or with
     another placeholder."""
     text = TEMPLATES.get(name, name)
-    if not is_kept_template(name):
+    if not is_inline_template(name):
         if not Path(name).is_file():
             raise UserError(
                 f"prompt {shortened(name)}: no such template; choose from {', '.join(TEMPLATES)}, "

@@ -32,7 +32,7 @@ def evaluate(
     pairs = zip(prompts, prompt_seeds(prompts, seed), strict=True)
     left = [(prompt, first) for prompt, first in pairs if prompt.problem.id not in done]
     todo, seeds = [prompt for prompt, _ in left], [first for _, first in left]
-    return sampler.verify(todo, sampler.rollout(todo, params, seeds), on_group=on_group)
+    return sampler.judge(todo, sampler.stream(todo, params, seeds), on_group=on_group)
 
 
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:

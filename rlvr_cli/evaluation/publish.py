@@ -227,7 +227,7 @@ def publish(
         directory.finish(report, dict(zip(names, rows, strict=True)))
         display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
     if asked.format != tables.TABLE:
-        print(tables.FORMATS[asked.format](report))
+        tables.print_report(report, asked.format)
     elif directory is None and not sys.stdout.isatty():
         if asked.judge == BOTH:
             for _, row, other in differing:

@@ -122,7 +122,7 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
     for packed, attention in dict.fromkeys([(True, started), (False, started), (False, EAGER)]):
         name = f"{'packed' if packed else 'padded'}, {attention}"
         _set_attention(model, attention)
-        inputs = (pack if packed else pad)(prompts, responses, head.new_empty(0))
+        inputs = (pack if packed else pad)(prompts, responses, head.device, head.dtype)
         WINDOWS.clear()
         try:
             with torch.no_grad():
@@ -134,7 +134,7 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
         if packed and any(window < context for window in WINDOWS):
             failures.append(f"{name}: a layer sees {min(WINDOWS)} tokens only")
             continue
-        logprobs = _logprobs(logits, inputs.of_tokens(inputs.response_ids), vocab_size)
+        logprobs = _logprobs(logits, inputs.at_tokens(inputs.response_ids), vocab_size)
         gap = float((logprobs - own).abs().max())
         if gap <= tolerance:
             why = "; ".join(failures)

@@ -39,18 +39,21 @@ class Policy(torch.nn.Module):
 
     Hidden states and output layer are one module, so that every pass goes through one root. Ids
     from `vocab_size` on (a padded output layer) have no probability, as in the engines.
-    `how` is the way in which the model is to be run (`choose_forward`).
+    `chosen_forward` is the way to run the model that `choose_forward` found.
     """
 
     def __init__(
-        self, model: Any, vocab_size: int, temperature: float, how: Forward = PACKED
+        self, model: Any, vocab_size: int, temperature: float, chosen_forward: Forward = PACKED
     ) -> None:
         super().__init__()
         self.model, self.vocab_size = model, vocab_size
-        self.temperature, self.how, self.compiles = temperature, how, False
+        self.temperature = temperature
+        self.chosen_forward = chosen_forward
+        self.compiles = False
         weight = model.get_output_embeddings().weight
-        self.like = weight.new_empty(0, dtype=torch.promote_types(weight.dtype, torch.float32))
-        """An empty tensor where the model computes, of the type of sums: at least float32."""
+        self.device = weight.device
+        self.sum_dtype = torch.promote_types(weight.dtype, torch.float32)
+        """The type of masks and sums: at least float32."""
 
     def forward(
         self,
@@ -64,7 +67,7 @@ class Policy(torch.nn.Module):
         states_N = inputs.predicting(hidden_states(self.model.base_model, inputs))
         if not with_head:
             return states_N
-        plain, target_N = self.how.plain_head, inputs.of_tokens(inputs.response_ids)
+        plain, target_N = self.chosen_forward.plain_head, inputs.at_tokens(inputs.response_ids)
         rows = chunk_rows(self.vocab_size, states_N.device)
 
         def through_head(states: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -158,14 +161,14 @@ def compile_passes(module: Any) -> None:
 def check_as_trained(policy: Policy, limit: float) -> None:
     """Hold a policy that is ready to train, in its type, by its kernels, against the model's own
     log-probabilities in float32. Raises UserError if they differ by more than `limit` nats."""
-    how = policy.how
-    if how.own is None:
+    chosen = policy.chosen_forward
+    if chosen.own is None:
         return
-    prompts, responses = zip(*how.samples, strict=True)
-    inputs = (pack if how.packed else pad)(prompts, responses, policy.like)
+    prompts, responses = zip(*chosen.samples, strict=True)
+    inputs = (pack if chosen.packed else pad)(prompts, responses, policy.device, policy.sum_dtype)
     with patch.object(policy, "temperature", 1.0):
-        logprobs = inputs.of_tokens(policy(inputs, entropy=False).logprobs)
-    gap = float((logprobs.cpu() - how.own.cpu()).abs().mean())
+        logprobs = inputs.at_tokens(policy(inputs, entropy=False).logprobs)
+    gap = float((logprobs.cpu() - chosen.own.cpu()).abs().mean())
     if not gap <= limit:  # nan is not
         raise UserError(
             f"{type(policy.model).__name__} cannot be trained as set: its log-probabilities are "

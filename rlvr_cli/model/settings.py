@@ -12,33 +12,33 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 class LoraConfig(Section):
     """Train an adapter (LoRA) beside frozen weights."""
 
-    rank: int | None = setting(None, flag="--lora", kept=True, ge=1)
+    rank: int | None = setting(None, flag="--lora", with_model=True, ge=1)
     """Rank of a LoRA adapter, whose default learning rate is ten times as high; none means that all
     weights are trained."""
-    alpha: int = setting(32, kept=True, ge=1)
+    alpha: int = setting(32, with_model=True, ge=1)
     """Scale of the adapter: its output is multiplied by alpha / rank."""
-    targets: str | tuple[str, ...] = setting("all-linear", kept=True)
+    targets: str | tuple[str, ...] = setting("all-linear", with_model=True)
     """Layers that get an adapter, such as [q_proj, v_proj]."""
 
 
 class OptimConfig(Section):
     """AdamW and how a step's batch is cut."""
 
-    lr: float = setting(1e-6, flag="--lr", kept=True, ge=0, le=1)
+    lr: float = setting(1e-6, flag="--lr", with_model=True, ge=0, le=1)
     """Learning rate."""
-    warmup_steps: int = setting(10, kept=True, ge=0)
+    warmup_steps: int = setting(10, with_model=True, ge=0)
     """Number of steps over which the learning rate rises from 0."""
-    weight_decay: float = setting(0.1, kept=True, ge=0)
+    weight_decay: float = setting(0.1, with_model=True, ge=0)
     """Weight decay of AdamW, decoupled from the gradient."""
-    betas: tuple[Beta, Beta] = setting((0.9, 0.999), kept=True)
+    betas: tuple[Beta, Beta] = setting((0.9, 0.999), with_model=True)
     """Decay rates of AdamW's first and second moment."""
-    eps: float = setting(1e-8, kept=True, gt=0, le=1)
+    eps: float = setting(1e-8, with_model=True, gt=0, le=1)
     """Epsilon of AdamW, added to the root of the second moment (PPO's own code has 1e-5)."""
-    grad_clip: float = setting(1.0, kept=True, gt=0)
+    grad_clip: float = setting(1.0, with_model=True, gt=0)
     """Largest gradient norm; a larger gradient is scaled down to it."""
-    schedule: Literal["constant", "linear", "cosine"] = setting("constant", kept=True)
+    schedule: Literal["constant", "linear", "cosine"] = setting("constant", with_model=True)
     """Course of the learning rate after the warm-up; linear and cosine fall to 0."""
-    critic_lr: float = setting(1e-5, kept=True, ge=0, le=1)
+    critic_lr: float = setting(1e-5, with_model=True, ge=0, le=1)
     """Learning rate of a critic."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
     """Compute dtype; reductions and log-softmax stay in float32. auto means bfloat16 on a GPU and
@@ -54,7 +54,7 @@ class OptimConfig(Section):
     compile: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
     """Compilation of decoder layers and output layer by torch.compile; auto means on with a GPU and
     off on a CPU."""
-    micro_tokens: int = setting(8192, kept=True, ge=1)
+    micro_tokens: int = setting(8192, with_model=True, ge=1)
     """Number of tokens in one forward pass; it changes memory and speed, never the result."""
 
     @model_validator(mode="after")

@@ -1,5 +1,5 @@
-"""Checkpoints: a plain Hugging Face model directory, the trainer's state in `trainer/`, checksums
-of all files. No pickle: safetensors and JSON."""
+"""Save and restore checkpoints: a Hugging Face model directory, the trainer's state in `trainer/`,
+and the checksums of all files. There is no pickle in it, only safetensors and JSON."""
 
 import json
 import shutil
@@ -7,14 +7,14 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import torch
 from pydantic import ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
-from rlvr_cli.config import OF_A_MODEL, Config, as_yaml, setting_at
+from rlvr_cli.config import MODEL_SETTINGS, Config, as_yaml, setting_at
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
@@ -24,17 +24,18 @@ from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
-from rlvr_cli.ranks.group import by_the_first, gather, is_first, spread, whole, world
-from rlvr_cli.ranks.launch import rank
+from rlvr_cli.ranks.group import by_the_first, is_first, spread, whole
 from rlvr_cli.runs.run_dir import Count, Finite, Stored
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verification
 
-_VALUES, _TENSORS = "trainer/state.json", "trainer/state.safetensors"
+_VALUES = "trainer/state.json"
+_TENSORS = "trainer/state.safetensors"
 _LARGEST_STATE = 1 << 30
+"""Bytes of a state.json at most."""
 _LARGEST_FILE = 4 << 30
-"""Bytes of a file of tensors, unless a single tensor has more."""
+"""Bytes of a file of tensors at most, unless a single tensor has more."""
 
 
 class _Rollout(Stored):
@@ -79,8 +80,8 @@ class StoredState(Stored):
     start: str
     cursor: Count
     resting: list[Annotated[list[Count], Field(min_length=3, max_length=3)]] = Field([])
-    """Problems that rest: number, passes of the rest, first pass after it. Like the mismatch, it is
-    not in the states of version 0.2 and before, which are read all the same."""
+    """Problems that rest: number, passes of the rest, first pass after it. States of version 0.2
+    and before have neither these nor the mismatch, and can still be read."""
     weight_version: Count
     carried: list[_Group]
     kl_coef: Finite
@@ -88,7 +89,7 @@ class StoredState(Stored):
     optimizer: list[dict[str, Any]]
     progress: _Progress
     torch: str | None = Field(None)
-    """The version of torch that computed it. Not in the states of version 0.2 and before."""
+    """The version of torch that computed it. States of version 0.2 and before do not have it."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +100,12 @@ class Checkpoint:
     path: Path
 
     def integrity_error(self) -> str | None:
-        """Describe what is wrong with the checksums, the state or the step; None if nothing is."""
-        tensors = _TENSORS.replace(".", "*.")
+        """Describe what is wrong with the checksums, the state or the step. Return None if nothing
+        is."""
+        tensors = _TENSORS.replace(".", "*.")  # one file or several
         needed = (*files.weight_files(self.path), _VALUES, tensors)
-        if reason := files.integrity_error(self.path, needed=needed):
+        reason = files.integrity_error(self.path, needed=needed)
+        if reason is not None:
             return reason
         try:
             self._values()
@@ -111,7 +114,7 @@ class Checkpoint:
         return None
 
     def load_state(self) -> State:
-        """Read the state. Raises ValueError if it is invalid, or of another step."""
+        """Read the state. Raises ValueError if it is invalid or belongs to another step."""
         return State(self._values(), read_tensors(self.path / _TENSORS))
 
     def _values(self) -> dict[str, Any]:
@@ -129,15 +132,15 @@ class Checkpoint:
 def save_checkpoint(
     run: Path, step: int, policy: LoadedModel, config: Config, state: State
 ) -> Path:
-    """Write `checkpoints/step-N` atomically. All processes call it; each writes its part of the
-    files and holds no more than one file at a time.
+    """Write `checkpoints/step-N` atomically. All processes must call it, and the first one writes.
 
     The checkpoint has the settings that the policy was trained and measured with, so that `rlvr
-    eval` on the run measures the same thing. Weights are stored as they are, whatever type the
-    start model came in: an update is often smaller than half a step of bfloat16, and rounding would
-    undo it. Raises OSError if it cannot be written.
+    eval` on the run measures the same thing. Weights keep the type in which they were trained, not
+    that of the start model: an update is often smaller than half a step of bfloat16, and rounding
+    would undo it. Raises OSError if it cannot be written.
     """
-    has_adapter, model = config.lora.rank is not None, policy.model
+    model = policy.model
+    has_adapter = config.lora.rank is not None
     weights = matrices(model).items() if has_adapter else stored_weights(model)
     target = run / "checkpoints" / f"step-{step}"
     aside = files.partial_name(target)
@@ -150,7 +153,7 @@ def save_checkpoint(
         else:
             model.save_pretrained(aside, state_dict={})
         policy.tokenizer.save_pretrained(aside)
-        (aside / DEFAULTS_FILE).write_text(as_yaml(config, OF_A_MODEL), encoding="utf-8")
+        (aside / DEFAULTS_FILE).write_text(as_yaml(config, MODEL_SETTINGS), encoding="utf-8")
         (aside / _VALUES).parent.mkdir()
         (aside / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
 
@@ -167,7 +170,7 @@ def save_checkpoint(
         by_the_first(begin)
         name = files.ADAPTER_FILES[1] if has_adapter else "model.safetensors"
         checksums = write_tensors(aside / name, weights)
-        checksums |= write_tensors(aside / _TENSORS, state.tensors.items())
+        checksums.update(write_tensors(aside / _TENSORS, state.tensors.items()))
         by_the_first(end)
     except BaseException:
         if is_first():
@@ -177,72 +180,95 @@ def save_checkpoint(
 
 
 def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, str]:
-    """Write tensors, each put together as it comes, into one file, or several with the hub's index,
-    which the processes write in turn; all must call it with the same names. Return the checksums by
-    the files' names. Raises OSError in all if one cannot write."""
-    processes, own = world(), rank() % world()
-    parts: list[list[str]] = [[]]
-    held: dict[str, torch.Tensor] = {}
-    sums: dict[int, str] = {}
-    written = size = 0
+    """Write tensors as one safetensors file, or as several with the hub's index if they are large.
+
+    All processes must call it with the same names: they gather each tensor from its shards, and the
+    first process writes it. No process holds more than one file at a time. Return the checksums by
+    file name, in the first process only. Raises OSError in all processes if writing fails.
+    """
+    writer = _TensorWriter(path)
     failure: OSError | None = None
-
-    def partial(number: int) -> Path:
-        return path.with_name(f"{path.stem}-{number}.partial")
-
-    def write() -> None:
-        """Write the file of this round that is this process's, if there are tensors for it."""
-        nonlocal failure
-        number = (len(parts) - 1) // processes * processes + own
-        if number < len(parts) and failure is None:
+    for name, shards in tensors:
+        # Gathering goes on after a failure: the other processes do not know of it yet.
+        tensor = whole(shards.detach())
+        if is_first() and failure is None:
             try:
-                save_file(held, partial(number), metadata={"format": "pt"})
-                files.sync(partial(number))
-                sums[number] = files.sha256(partial(number))
+                writer.add(name, tensor)
             except OSError as error:
                 failure = error
-            except SafetensorError as error:
-                failure = OSError(0, str(error), str(path))
-        held.clear()
 
-    for name, slices in tensors:
-        tensor = whole(slices.detach())
-        if parts[-1] and size + tensor.nbytes > _LARGEST_FILE:
-            if len(parts) % processes == 0:  # each has one to write: all at once
-                write()
-            parts.append([])
-            size = 0
-        parts[-1].append(name)
-        size, written = size + tensor.nbytes, written + tensor.nbytes
-        if (len(parts) - 1) % processes == own:
-            held[name] = tensor.cpu().contiguous()
-    write()
-    count = len(parts)
-    names = [
-        path.name if count == 1 else f"{path.stem}-{n:05d}-of-{count:05d}{path.suffix}"
-        for n in range(1, count + 1)
-    ]
-    own_sums = [(names[number], digest) for number, digest in sums.items()]
-    checksums = dict(pair for pairs in gather(own_sums, failure) for pair in pairs)
+    def finish() -> None:
+        if failure is not None:
+            raise failure
+        writer.finish()
 
-    def rename() -> None:
-        for number, name in enumerate(names):
-            partial(number).replace(path.with_name(name))
+    by_the_first(finish)
+    return writer.checksums
+
+
+class _TensorFile(NamedTuple):
+    """A file of tensors that does not have its name yet: that says how many files there are."""
+
+    path: Path
+    tensors: list[str]
+    checksum: str
+
+
+class _TensorWriter:
+    """Writes tensors to files of at most `_LARGEST_FILE` bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.checksums: dict[str, str] = {}
+        self._files: list[_TensorFile] = []
+        self._pending: dict[str, torch.Tensor] = {}
+        self._pending_bytes = 0
+        self._total_bytes = 0
+
+    def add(self, name: str, tensor: torch.Tensor) -> None:
+        """Add a tensor to the current file, or to the next if it does not fit."""
+        if self._pending and self._pending_bytes + tensor.nbytes > _LARGEST_FILE:
+            self._write_pending()
+        self._pending[name] = tensor.cpu().contiguous()
+        self._pending_bytes += tensor.nbytes
+        self._total_bytes += tensor.nbytes
+
+    def finish(self) -> None:
+        """Write the last file, name all files, and write the index if there are several."""
+        self._write_pending()
+        count = len(self._files)
+        places = {}
+        for number, file in enumerate(self._files, 1):
+            name = f"{self.path.stem}-{number:05d}-of-{count:05d}{self.path.suffix}"
+            target = self.path if count == 1 else self.path.with_name(name)
+            file.path.replace(target)
+            self.checksums[target.name] = file.checksum
+            places.update(dict.fromkeys(file.tensors, target.name))
         if count > 1:
-            path.unlink(missing_ok=True)
-            pairs = zip(names, parts, strict=True)
-            places = {tensor: file for file, tensors in pairs for tensor in tensors}
-            index = {"metadata": {"total_size": written}, "weight_map": places}
-            path.with_name(f"{path.name}.index.json").write_text(json.dumps(index, indent=2))
+            self.path.unlink(missing_ok=True)
+            index = {"metadata": {"total_size": self._total_bytes}, "weight_map": places}
+            index_path = self.path.with_name(f"{self.path.name}.index.json")
+            index_path.write_text(json.dumps(index, indent=2))
 
-    by_the_first(rename)
-    return checksums
+    def _write_pending(self) -> None:
+        path = self.path.with_name(f"{self.path.stem}-{len(self._files)}.partial")
+        try:
+            save_file(self._pending, path, metadata={"format": "pt"})
+        except SafetensorError as error:
+            raise OSError(0, str(error), str(self.path)) from None
+        files.sync(path)
+        self._files.append(_TensorFile(path, list(self._pending), files.sha256(path)))
+        self._pending.clear()
+        self._pending_bytes = 0
 
 
 def read_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Read what `write_tensors` wrote, mapped: only rows that a process copies enter memory."""
-    parts = sorted(path.parent.glob(f"{path.stem}-*-of-*{path.suffix}")) or [path]
-    return {name: tensor for file in parts for name, tensor in load_file(file).items()}
+    """Read what `write_tensors` wrote. The files are mapped: only rows that a process copies enter
+    its memory."""
+    tensors = {}
+    for file in sorted(path.parent.glob(f"{path.stem}-*-of-*{path.suffix}")) or [path]:
+        tensors.update(load_file(file))
+    return tensors
 
 
 def check_savable(policy: LoadedModel) -> None:
@@ -259,7 +285,8 @@ def check_savable(policy: LoadedModel) -> None:
 
 
 def load_weights(checkpoint: Checkpoint, model: Any) -> None:
-    """Copy weights or an adapter into a model like it. Raises UserError if some are missing."""
+    """Copy the weights or the adapter of a checkpoint into a model of the same kind. Raises
+    UserError if some are missing."""
     if is_adapter(checkpoint.path):
         load_adapter(model, checkpoint.path)
         return
@@ -267,53 +294,67 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
         loaded = model_from_pretrained(type(model), checkpoint.path, dtype=model.dtype)
     except UserError as error:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
-    own = model.state_dict()
-    model.load_state_dict({k: spread(t, own.get(k)) for k, t in loaded.state_dict().items()})
+    present = model.state_dict()
+    model.load_state_dict(
+        {name: spread(tensor, present.get(name)) for name, tensor in loaded.state_dict().items()}
+    )
 
 
 def checkpoints(run: Path) -> list[Checkpoint]:
-    """List the run's checkpoints, newest first, damaged ones included."""
+    """List the run's checkpoints, newest first, with the damaged ones."""
     return [Checkpoint(step, path) for step, path in step_directories(run)]
 
 
-def whole_checkpoints(run: Path, warn: Callable[[str], None]) -> Iterator[Checkpoint]:
-    """Yield the undamaged checkpoints, newest first, and warn of damaged ones. Raises UserError
-    where no further one is whole; yields nothing where there is no checkpoint at all."""
+def intact_checkpoints(run: Path, warn: Callable[[str], None]) -> Iterator[Checkpoint]:
+    """Yield the checkpoints that are not damaged, newest first, and warn of the others.
+
+    Raises UserError after the last one, since a caller that asks for more could use none of them.
+    Yields nothing if there is no checkpoint at all.
+    """
     stored = checkpoints(run)
     for checkpoint in stored:
-        if reason := checkpoint.integrity_error():
-            warn(f"{checkpoint.path} is damaged: {reason}")
-        else:
+        reason = checkpoint.integrity_error()
+        if reason is None:
             yield checkpoint
+        else:
+            warn(f"{checkpoint.path} is damaged: {reason}")
     if stored:
-        raise UserError(f"{run}: no checkpoint is whole; start a new run")
+        raise UserError(f"{run}: every checkpoint is damaged; start a new run")
 
 
 def remove_checkpoints(run: Path, steps: Collection[int]) -> None:
-    """Remove the checkpoints of those steps, by the first process."""
-    for checkpoint in checkpoints(run) if is_first() else ():
+    """Remove the checkpoints of these steps, in the first process."""
+    if not is_first():
+        return
+    for checkpoint in checkpoints(run):
         if checkpoint.step in steps:
             files.remove_directory(checkpoint.path)
 
 
 def prune_checkpoints(run: Path, keep: int, best: int | None) -> None:
-    """Remove all checkpoints but the newest `keep` and the best, by the first process."""
+    """Remove all checkpoints except the newest `keep` and the best, in the first process."""
     remove_checkpoints(run, {checkpoint.step for checkpoint in checkpoints(run)[keep:]} - {best})
 
 
 class OtherRunError(UserError):
-    """A saved state is of a run with other problems, weights or settings."""
+    """A saved state belongs to a run with other problems, weights or settings."""
 
 
 def computing_settings(config: Config) -> dict[str, Any]:
-    """Return the settings that determine a run's results, by `section.key`, as JSON values: all but
-    paths and those that a resumed run may change."""
-    flat = dict(leaves(config.model_dump(mode="json")))
-    settings = {key: setting_at(key) for key in flat}
-    fixed = {key for key, at in settings.items() if at is None or at.use.on_resume == "fixed"}
+    """Return the settings that determine a run's results, by `section.key`, as JSON values.
+
+    Paths, and settings that a resumed run may change, are left out. So are empty mappings and
+    lists: a setting that came with a later version is no difference until it is used.
+    """
+    values = dict(leaves(config.model_dump(mode="json")))
+    fixed = set()
+    for key in values:
+        setting = setting_at(key)
+        if setting is None or setting.use.on_resume == "fixed":
+            fixed.add(key)
     if config.optim.schedule != "constant":
         fixed.add("steps")
-    return {key: value for key, value in flat.items() if key in fixed and value not in ({}, [])}
+    return {key: value for key, value in values.items() if key in fixed and value not in ({}, [])}
 
 
 def state_of(trainer: Trainer) -> State:
@@ -330,38 +371,49 @@ def state_of(trainer: Trainer) -> State:
 def other_torch(state: State) -> str | None:
     """Describe that another version of torch computed the state. Return None if it was this one, or
     if the state does not say."""
-    then = state.values.get("torch")
-    if then is None or then == torch.__version__:
+    version = state.values.get("torch")
+    if version is None or version == torch.__version__:
         return None
-    return f"torch {then} computed it, and torch {torch.__version__} goes on: bits may differ"
+    return f"torch {version} computed it, and torch {torch.__version__} goes on: bits may differ"
 
 
 def restore(trainer: Trainer, state: State) -> None:
-    """Restore a trainer, whose policy has its weights already, from the state of `state_of`. Raises
-    OtherRunError if settings, problems or the reference policy are not those of the state; errors
-    of an invalid state pass through."""
-    now, then = computing_settings(trainer.config), state.values["settings"]
-    for key in dict.fromkeys([*now, *then]):
-        if now.get(key) != then.get(key):
-            text = (
-                f"config.yaml was edited: {key} is {format_value(now.get(key))} there, and the run"
-            )
-            if key not in then:
-                raise OtherRunError(
-                    f"{text} did not have it; remove it, or, where an earlier version of rlvr made "
-                    "the run, begin a new one with rlvr train --from"
-                )
-            raise OtherRunError(f"{text} computes with {format_value(then[key])}; put it back")
-    data, model = trainer.config.data, trainer.config.teacher or trainer.config.model
-    prompts = f"the problems of {', '.join(data.sources)}, or prompts"
-    if data.date is not None:
-        prompts += f" (their template writes {data.date:%Y-%m-%d}; --set data.date=… is another)"
-    for digest, own, name in (
-        ("problems", trainer.problems_digest, prompts),
-        ("start", trainer.start_digest, f"the weights of {model}, the reference policy,"),
-    ):
-        if state.values[digest] != own:
-            raise OtherRunError(
-                f"{name} are not those that the run began with; restore them, or start a new run"
-            )
+    """Restore a trainer from the state of `state_of`. Its policy must have its weights already.
+
+    Raises OtherRunError if settings, problems or the reference policy are not those of the state.
+    Errors of an invalid state pass through.
+    """
+    config = trainer.config
+    settings = computing_settings(config)
+    stored = state.values["settings"]
+    for key in dict.fromkeys([*settings, *stored]):
+        if settings.get(key) != stored.get(key):
+            raise OtherRunError(_edited(key, settings, stored))
+    prompts = f"the problems of {', '.join(config.data.sources)}, or prompts"
+    if config.data.date is not None:
+        date = f"{config.data.date:%Y-%m-%d}"
+        prompts += f" (their template writes {date}; --set data.date=… is another)"
+    model = config.teacher or config.model
+    weights = f"the weights of {model}, the reference policy,"
+    _check_digest(state.values["problems"], trainer.problems_digest, prompts)
+    _check_digest(state.values["start"], trainer.start_digest, weights)
     trainer.load_state_dict(state)
+
+
+def _edited(key: str, settings: dict[str, Any], stored: dict[str, Any]) -> str:
+    """Describe that a setting of config.yaml is not the one that the run computes with."""
+    text = f"config.yaml was edited: {key} is {format_value(settings.get(key))} there, and the run"
+    if key not in stored:
+        return (
+            f"{text} did not have it; remove it, or, where an earlier version of rlvr made the "
+            "run, begin a new one with rlvr train --from"
+        )
+    return f"{text} computes with {format_value(stored[key])}; put it back"
+
+
+def _check_digest(stored: str, actual: str, name: str) -> None:
+    """Raise OtherRunError if a checksum is not that of the run's beginning."""
+    if stored != actual:
+        raise OtherRunError(
+            f"{name} are not those that the run began with; restore them, or start a new run"
+        )

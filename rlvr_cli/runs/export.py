@@ -16,7 +16,7 @@ from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judging, model_hash
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
-from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, whole_checkpoints
+from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, intact_checkpoints
 from rlvr_cli.runs.narration import format_figures
 
 _LARGEST = 1 << 24
@@ -46,7 +46,8 @@ Made with `rlvr train --config FILE`, with this FILE:
 def write_export(
     run: Path, step: str, dtype: str, out: Path | None, push: str | None, display: Display
 ) -> None:
-    """Run `rlvr export`. Raises UserError if the run, the step or the target does not allow it."""
+    """Write a checkpoint as a model directory, and push it if asked. Raises UserError if the run,
+    the step or the target does not allow it."""
     config = resolve(run_layer(run, "export"))
     try:
         summary = parse_json(read_regular(run / "summary.json", _LARGEST))
@@ -90,13 +91,14 @@ def _find_checkpoint(run: Path, step: str, summary: dict[str, Any], display: Dis
         remedy = "set eval.every in training, or take last"
         raise UserError(f"--step best: {run} measured no step; {remedy}")
     if step == "last":
-        checkpoint = next(whole_checkpoints(run, display.warn), None)
+        checkpoint = next(intact_checkpoints(run, display.warn), None)
     else:
         checkpoint = stored.get(str(best.get("step")) if step == "best" and best else step)
     if checkpoint is None:
         steps = ", ".join(stored) or "none"
         raise UserError(f"--step {step}: {run} has no such checkpoint; kept are: {steps}")
-    if reason := checkpoint.integrity_error():
+    reason = checkpoint.integrity_error()
+    if reason is not None:
         raise UserError(f"{checkpoint.path} is damaged: {reason}; take another --step")
     return checkpoint
 
@@ -104,14 +106,16 @@ def _find_checkpoint(run: Path, step: str, summary: dict[str, Any], display: Dis
 def _card(config: Config, step: int, summary: dict[str, Any], digest: str) -> str:
     """Return the model card: the base model, the figures, the settings that reproduce the run."""
     measured = []
-    for when in ("before", "after"):
-        figures = summary.get(when) or {}
+    for moment in ("before", "after"):
+        figures = summary.get(moment) or {}
         try:
             sets = figures.get("sets", {"": figures})
-            rows = {name: format_figures(of_set) for name, of_set in sets.items()}
+            texts = {name: format_figures(set_figures) for name, set_figures in sets.items()}
         except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand
-            rows = {"": format_figures(None)}
-        measured += [f"| {when} training{name and f', {name}'} | {rows[name]} |" for name in rows]
+            texts = {"": format_figures(None)}
+        for name, text in texts.items():
+            label = f", {name}" if name else ""
+            measured.append(f"| {moment} training{label} | {text} |")
     trained_on = ", ".join(config.data.sources)
     return _CARD.format(
         model=json.dumps(config.model),
@@ -135,4 +139,6 @@ def _license(model: str) -> str:
         name = load_yaml(text.split("---")[1]).get("license")
     except (UserError, OSError, ValueError, IndexError, AttributeError):
         name = None
-    return name if isinstance(name, str) else "unknown: see the start model"
+    if isinstance(name, str):
+        return name
+    return "unknown: see the start model"

@@ -1,4 +1,4 @@
-"""Guards: detect in a run's metrics that it is failing. Pure functions of the steps so far."""
+"""Detect in a run's metrics that it is failing. Pure functions of the steps so far."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
@@ -12,7 +12,7 @@ History = Sequence[Mapping[str, Any]]
 """The metrics of each step, oldest first."""
 
 MORE_SIGNAL = "take easier or harder problems, a stronger model, more samples (-n) or --max-tokens"
-OTHERS_ALONE = "what trains is another reward than math, on wrong responses alone"
+MATH_EARNS_NOTHING = "what trains is another reward than math, on wrong responses alone"
 _WINDOW = 3
 """Steps over which a warning averages, so that a single odd step raises none."""
 _MOSTLY_RIGHT = 0.9
@@ -20,16 +20,19 @@ _MOSTLY_RIGHT = 0.9
 
 
 def check(history: History, config: GuardsConfig) -> list[Finding]:
-    """Return the findings of the newest step, one line each: errors stop the run.
+    """Return the findings of the newest step, one line each. Errors stop the run.
 
-    A warning is given when its condition begins to hold and not again while it lasts.
+    A warning is given when its condition begins to hold, and not repeated while it lasts.
     """
-    step, before = history[-1]["step"], dict(_warnings(history[:-1], config))
-    warned = [text for key, text in _warnings(history, config) if key not in before]
-    return [
-        *(Finding(f"step {step}: {text}", True) for text in _reasons_to_stop(history, config)),
-        *(Finding(f"step {step}: {text}") for text in warned),
+    step = history[-1]["step"]
+    warned_before = dict(_warnings(history[:-1], config))
+    findings = [
+        Finding(f"step {step}: {text}", is_error=True) for text in _reasons_to_stop(history, config)
     ]
+    for name, text in _warnings(history, config):
+        if name not in warned_before:
+            findings.append(Finding(f"step {step}: {text}"))
+    return findings
 
 
 def _reasons_to_stop(history: History, config: GuardsConfig) -> Iterator[str]:
@@ -54,15 +57,15 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
         yield "cut off", f"{text}; raise --max-tokens (guards.cut_off_share)"
     newest = history[-_WINDOW:]
     has_right = any(row["no_update"] or row["verdicts"].get("correct") for row in newest)
-    has_others = any(key.startswith("reward/") for key in history[-1]) if history else False
-    if len(newest) == _WINDOW and has_others and not has_right:
-        yield "none right", f"no response is right: {OTHERS_ALONE}: {MORE_SIGNAL}"
+    if len(newest) == _WINDOW and _has_rewards(newest[-1]) and not has_right:
+        yield "none right", f"no response is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}"
     rejected = _recent(history, "rejected_share")
     if rejected is not None and rejected > config.rejected_share:
         text = f"the correction rejects {rejected:.0%} of the responses, which do not train"
         remedy = "widen its bounds, or set rollout.precision or optim.precision to float32"
         yield "rejected", f"{text}; {remedy} (guards.rejected_share)"
-    entropy, right = _recent(history, "entropy"), _recent(history, "pass@1") or 0.0
+    entropy = _recent(history, "entropy")
+    right = _recent(history, "pass@1") or 0.0
     if entropy is not None and entropy < config.min_entropy and right < _MOSTLY_RIGHT:
         clips = _recent(history, "clip_fraction")
         remedy = "raise algorithm.surrogate.high" if clips else "set algorithm.entropy_coef"
@@ -71,7 +74,7 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
     for key in ("approx_kl", "approx_kl_after", "ref_kl"):
         kl = _recent(history, key)
         is_reference = key == "ref_kl"
-        # A teacher may be far away at first: what comes nearer does not run away.
+        # A teacher may be far away at first: a policy that comes nearer does not run away.
         first = next((row[key] for row in history if is_reference and row.get(key)), 0.0)
         if kl is not None and kl > config.max_kl and kl >= first:
             other = "the reference policy" if is_reference else "the policy that sampled"
@@ -86,13 +89,20 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
         yield "timeouts", f"{text}; leave such problems out (guards.timeout_share)"
 
 
+def _has_rewards(row: Mapping[str, Any]) -> bool:
+    """Return whether a step has other rewards than `math`."""
+    return any(key.startswith("reward/") for key in row)
+
+
 def _in_a_row(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> int:
     """Count how many steps in a row the condition has held, up to the newest."""
     return sum(1 for _ in takewhile(holds, reversed(history)))
 
 
 def _recent(history: History, key: str) -> float | None:
-    """Average over the last steps that have the metric; None before there are enough."""
+    """Average over the last steps that have the metric. Return None before there are enough."""
     values = (row[key] for row in reversed(history) if row.get(key) is not None)
     newest = list(islice(values, _WINDOW))
-    return mean(newest) if len(newest) == _WINDOW else None
+    if len(newest) < _WINDOW:
+        return None
+    return mean(newest)

@@ -1,11 +1,11 @@
-"""Lead a run from start to end: measure, train step by step, guard, save, measure, report."""
+"""Lead a run from start to end: measure, train step by step, save, measure again, report."""
 
 import json
 import shlex
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from itertools import chain
 from typing import Any
@@ -31,103 +31,126 @@ from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05
-"""Share of the run's time that saving may take where `checkpoint.every` is none."""
+"""Largest share of the run's time that saving may take if `checkpoint.every` is not set."""
 
 
 class RunLifecycle:
-    """One session of a run, from its first step or a checkpoint to its end or an interruption."""
+    """Leads one session of a run, from its first step or a checkpoint to its end."""
 
     def __init__(
         self, trainer: Trainer, run: Run, display: Display, trackers: Sequence[str] = ()
     ) -> None:
-        self.trainer, self.run, self.display = trainer, run, display
+        self.trainer = trainer
+        self.run = run
+        self.display = display
         self.trackers = trackers if is_first() else ()
         self.history: list[dict[str, Any]] = []
+        """The metrics of all steps so far."""
         self.progress: dict[str, Any] = {"before": None, "best": None, "seconds": 0.0}
         """The measurement before the first step, the best step, the seconds of earlier sessions."""
-        self._started = self._saved_at = time.monotonic()
         self._state: State | None = None
-        self._saved, self._saving_takes = 0, 0.0
+        """The state at the end of the newest step."""
+        self._started_at = self._saved_at = time.monotonic()
+        self._saved_step = 0
+        self._save_seconds = 0.0
+        """The seconds that the newest checkpoint took."""
 
     def resume(self, newest: Checkpoint | None, older: Iterator[Checkpoint]) -> None:
-        """Put trainer and run directory where they were at the newest checkpoint, or at an `older`
-        one where it cannot be read; at the start where there is none. Raises UserError if none can
-        be read, or if it is of another run."""
-        trainer, directory, warn = self.trainer, self.run.directory, self.display.warn
-        while newest is not None:
+        """Put trainer and run directory back to the newest checkpoint that can be read.
+
+        The checkpoints in `older` are tried after `newest`. If `newest` is None, the run begins
+        again at its first step. Raises UserError if no checkpoint can be read, or if it is another
+        run's.
+        """
+        directory = self.run.directory
+        if newest is not None:
+            self._restore(newest, older)
+        step = self.trainer.step
+        later = {saved.step for saved in checkpoint.checkpoints(directory) if saved.step > step}
+        checkpoint.remove_checkpoints(directory, later)
+        if newest is not None:
+            change = self.run.rollouts_error(step)
+            if change is not None:
+                self.display.warn(f"{directory}/rollouts: not as the run wrote it: {change}")
+        self.history = self.run.truncate_to(step)
+        if len(self.history) < step:
+            self.display.warn(
+                f"{directory}/metrics.jsonl: {len(self.history)} of {step} steps can be read; "
+                "guards and curves go without the others"
+            )
+        start = f"from the end of step {step}" if step else "no step was saved, so from the start"
+        self.display.say("resume", f"{directory}: {start}")
+        self.run.write("config.yaml", as_yaml(self.trainer.config))
+
+    def _restore(self, newest: Checkpoint, older: Iterator[Checkpoint]) -> None:
+        """Restore the first of these checkpoints that can be read. Raises UserError if none can,
+        from `older`, or if one is another run's."""
+        trainer = self.trainer
+        for saved in chain([newest], older):
             try:
-                state = newest.load_state()
-                checkpoint.load_weights(newest, trainer.session.policy.model)
+                state = saved.load_state()
+                checkpoint.load_weights(saved, trainer.session.policy.model)
                 checkpoint.restore(trainer, state)
             except (checkpoint.OtherRunError, MemoryError):
                 raise
             except Exception as error:  # whatever a state may hold
                 reason = f"{type(error).__name__}: {shortened(str(error))}"
-                warn(f"{newest.path} is damaged: it cannot be read ({reason})")
-                newest = next(older)
+                self.display.warn(f"{saved.path} is damaged: it cannot be read ({reason})")
                 continue
-            self.progress, self._saved = state.values["progress"], trainer.step
-            if note := checkpoint.other_torch(state):
-                warn(f"{newest.path}: {note}")
-            break
-        step = trainer.step
-        steps = {saved.step for saved in checkpoint.checkpoints(directory)}
-        checkpoint.remove_checkpoints(directory, {saved for saved in steps if saved > step})
-        if newest is not None and (changed := self.run.rollouts_error(step)):
-            warn(f"{directory}/rollouts: not as the run wrote it: {changed}")
-        self.history = self.run.truncate_to(step)
-        if len(self.history) < step:
-            readable = f"{len(self.history)} of {step} steps can be read"
-            warn(f"{directory}/metrics.jsonl: {readable}; guards and curves go without the others")
-        where = f"from the end of step {step}" if step else "no step was saved, so from the start"
-        self.display.say("resume", f"{directory}: {where}")
-        self.run.write("config.yaml", as_yaml(trainer.config))
+            self.progress = state.values["progress"]
+            self._saved_step = trainer.step
+            note = checkpoint.other_torch(state)
+            if note is not None:
+                self.display.warn(f"{saved.path}: {note}")
+            return
 
     def run_to_end(self) -> None:
-        """Train to the last step, measuring before and after. Raises UserError, EngineError,
-        RunStoppedError or KeyboardInterrupt where it ends early; it can then be resumed."""
+        """Train to the last step, and measure before and after.
+
+        Raises UserError, EngineError, RunStoppedError or KeyboardInterrupt if the run ends early.
+        It can then be resumed.
+        """
         try:
             self._run_to_end()
         except RunStoppedError:
             raise
         except Exception as error:
-            if not isinstance(error, UserError | EngineError | OSError) and is_interrupted():
-                # Of several processes another has ended, and so all were told to.
+            is_reported = isinstance(error, UserError | EngineError | OSError)
+            if not is_reported and is_interrupted():
+                # Another process ended, so all were told to stop: this error is only its effect.
                 raise KeyboardInterrupt from None
             with suppress(Exception):  # the disk may be full
                 self._save_together()
-            hint, directory = self._resume_hint(), self.run.directory
             if isinstance(error, BrokenPipeError):
+                hint = self._resume_hint()
                 self.display.result("resume", f"nobody reads stdout any more; {hint}")
                 raise
-            if isinstance(error, UserError | EngineError):
-                raise type(error)(f"{error}; {hint}") from None
-            if isinstance(error, OSError):
-                raise UserError(
-                    f"the run cannot be written, {error.filename or directory}: {error.strerror}; "
-                    f"what is on disk is good: {hint}"
-                ) from None
-            # An engine's, a driver's or our fault: its traceback goes to a file.
-            path, step = directory / "error.txt", self.trainer.step + 1
-            with suppress(OSError):
-                write_atomically(path, "".join(traceback.format_exception(error)))
-            reason = f"{type(error).__name__}: {' '.join(str(error).split()) or 'no reason given'}"
-            raise UserError(f"step {step} failed: {reason} (see {path}); {hint}") from None
+            raise self._as_reported(error) from None
+
+    def _as_reported(self, error: Exception) -> UserError | EngineError:
+        """Return the error as one line that says how to resume the run. An unexpected one leaves
+        its traceback in error.txt."""
+        hint = self._resume_hint()
+        directory = self.run.directory
+        if isinstance(error, UserError | EngineError):
+            return type(error)(f"{error}; {hint}")
+        if isinstance(error, OSError):
+            return UserError(
+                f"the run cannot be written, {error.filename or directory}: {error.strerror}; "
+                f"what is on disk is good: {hint}"
+            )
+        path = directory / "error.txt"
+        with suppress(OSError):
+            write_atomically(path, "".join(traceback.format_exception(error)))
+        reason = " ".join(str(error).split()) or "no reason given"
+        return UserError(
+            f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} (see {path}); "
+            f"{hint}"
+        )
 
     def _run_to_end(self) -> None:
         try:
-            with Interrupts(alone=world() == 1) as interrupts:
-                with interrupts.interruptible():
-                    self.progress["before"] = self.progress["before"] or self._measured("before")
-                trainer, warn = self.trainer, self.display.warn
-                to = self.trackers, self.run.directory, trainer.config, trainer.step + 1, warn
-                with closing(Mirrors(*to)) as mirrors:
-                    if not trainer.step:
-                        mirrors.send_measured(0, self.progress["before"])
-                    self._train(interrupts, mirrors)
-                    with interrupts.interruptible():
-                        after = self._measured("after")
-                    mirrors.send_measured(trainer.step, after)
+            after = self._measure_and_train()
         except KeyboardInterrupt:
             self._save_together()
             self._conclude("interrupted after")
@@ -138,26 +161,52 @@ class RunLifecycle:
             raise
         self._conclude("done:", after)
 
+    def _measure_and_train(self) -> dict[str, Any] | None:
+        """Measure, train and measure again. Return the last measurement."""
+        trainer = self.trainer
+        with Interrupts(alone=world() == 1) as interrupts:
+            with interrupts.interruptible():
+                if self.progress["before"] is None:
+                    self.progress["before"] = self._measure("before")
+            mirrors = Mirrors(
+                self.trackers,
+                self.run.directory,
+                trainer.config,
+                first_step=trainer.step + 1,
+                warn=self.display.warn,
+            )
+            with closing(mirrors):
+                if trainer.step == 0:
+                    mirrors.send_measured(0, self.progress["before"])
+                self._train(interrupts, mirrors)
+                with interrupts.interruptible():
+                    after = self._measure("after")
+                mirrors.send_measured(trainer.step, after)
+        return after
+
     def _train(self, interrupts: Interrupts, mirrors: Mirrors) -> None:
-        trainer, config, steps = self.trainer, self.trainer.config, self.trainer.config.steps
-        lines = StepLines(self.display, steps, bool(trainer.held_out and config.eval.every))
+        """Train to the last step, and record, save and show every step. Raises RunStoppedError if
+        a guard ends the run."""
+        trainer = self.trainer
+        steps = trainer.config.steps
+        is_measured = bool(trainer.held_out and trainer.config.eval.every)
+        lines = StepLines(self.display, steps, is_measured)
         with self.display.progress("training", steps, done=trainer.step) as bar:
             trainer.watch = bar.enter
             for result in trainer.train_steps(interrupts.interruptible):
-                self.run.record(result)
                 metrics = result.metrics
+                self.run.record(result)
                 rollouts = chain.from_iterable(group.rollouts for group in result.sampled)
                 mirrors.send(metrics, map(response_row, rollouts))
                 self.history.append(metrics)
-                value, best = metrics.get("held_out_pass@1"), self.progress["best"]
-                is_best = value is not None and (best is None or value > best["pass@1"])
-                if is_best:
-                    self.progress["best"] = {"step": result.step, "pass@1": value}
-                of_run = {"progress": self.progress | {"seconds": self._seconds()}}
-                self._state = checkpoint.state_of(trainer) | State(of_run, {})
+                is_best = self._note_best(metrics)
+                progress = self.progress | {"seconds": self._seconds()}
+                self._state = checkpoint.state_of(trainer) | State({"progress": progress}, {})
                 findings = self._findings()
-                stop = next((finding.text for finding in findings if finding.is_error), None)
-                if broadcast_from_first(self._is_due()) or is_best or stop:
+                errors = [finding.text for finding in findings if finding.is_error]
+                # The clocks of several processes differ: the first one decides for all.
+                is_due = broadcast_from_first(self._is_due())
+                if is_due or is_best or errors:
                     self._save()
                 lines.show(metrics, is_best)
                 bar.tick()
@@ -165,81 +214,106 @@ class RunLifecycle:
                     write_jsonl_line(sys.stdout, metrics)
                 for finding in findings:
                     self.display.warn(finding.text)
-                if stop:
-                    raise RunStoppedError(f"{stop}; {self._resume_hint()}")
+                if errors:
+                    raise RunStoppedError(f"{errors[0]}; {self._resume_hint()}")
         self._save()
 
+    def _note_best(self, metrics: Mapping[str, Any]) -> bool:
+        """Return whether a step has the best held-out pass@1 so far, and note it if it has."""
+        held_out = metrics.get("held_out_pass@1")
+        best = self.progress["best"]
+        if held_out is None or (best is not None and held_out <= best["pass@1"]):
+            return False
+        self.progress["best"] = {"step": metrics["step"], "pass@1": held_out}
+        return True
+
     def _findings(self) -> list[Finding]:
-        """Return the guards' findings about the newest step; an error stops the run."""
+        """Return the guards' findings about the newest step. An error stops the run."""
         config = self.trainer.config
         findings = check(self.history, config.guards)
-        if self.trainer.stopped and (refill := config.algorithm.filter):
-            tried = f"{refill.max_gen_batches} generation batches did not fill the batch"
-            remedy = f"for a new run {MORE_SIGNAL}, or raise algorithm.filter.max_gen_batches"
-            findings.append(Finding(f"step {self.trainer.step}: {tried}; {remedy}", is_error=True))
+        refill = config.algorithm.filter
+        if self.trainer.stopped and refill is not None:
+            text = (
+                f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
+                f"fill the batch; for a new run {MORE_SIGNAL}, or raise "
+                "algorithm.filter.max_gen_batches"
+            )
+            findings.append(Finding(text, is_error=True))
         return findings
 
     def _seconds(self) -> float:
         """Return the seconds that the run has taken, in all of its sessions."""
-        return float(self.progress["seconds"] + time.monotonic() - self._started)
+        return float(self.progress["seconds"] + time.monotonic() - self._started_at)
 
     def _save(self) -> None:
-        """Save the end of the newest step, unless it is saved already or no longer in memory: the
-        next step has begun to update, or the step's own state was not recorded."""
-        trainer, state, directory = self.trainer, self._state, self.run.directory
-        if state is None or not self._saved < state.values["step"] == trainer.step:
+        """Save the end of the newest step, unless it is saved or no longer in memory."""
+        trainer = self.trainer
+        if self._state is None or not trainer.settled:  # the next step changes weights already
             return
-        if not trainer.settled:
+        is_newest = self._state.values["step"] == trainer.step
+        is_saved = trainer.step <= self._saved_step
+        if is_saved or not is_newest:
             return
-        started = time.monotonic()
-        policy = trainer.session.policy
-        checkpoint.save_checkpoint(directory, trainer.step, policy, trainer.config, state)
-        self._saved = trainer.step
-        best, keep = self.progress["best"], trainer.config.checkpoint.keep
-        checkpoint.prune_checkpoints(directory, keep, best and best["step"])
+        directory = self.run.directory
+        config = trainer.config
+        started_at = time.monotonic()
+        checkpoint.save_checkpoint(
+            directory, trainer.step, trainer.session.policy, config, self._state
+        )
+        self._saved_step = trainer.step
+        best = self.progress["best"]
+        best_step = None if best is None else best["step"]
+        checkpoint.prune_checkpoints(directory, config.checkpoint.keep, best_step)
         self._saved_at = time.monotonic()
-        self._saving_takes = self._saved_at - started
+        self._save_seconds = self._saved_at - started_at
 
     def _save_together(self) -> None:
-        """Save the end of the newest step, unless one process failed alone: each writes a part."""
+        """Save the end of the newest step if all processes reach this point: each writes a part."""
         if meet():
             self._save()
 
     def _is_due(self) -> bool:
-        """Return whether to save now: at every `every`-th step; without `every`, once saving is a
-        small share of the time since the last checkpoint; in any case after `minutes`."""
-        settings, since = self.trainer.config.checkpoint, time.monotonic() - self._saved_at
-        is_due = self._saving_takes <= _SAVING_SHARE * since
+        """Return whether to save now: after `minutes` in any case, else at every `every`-th step.
+        If `every` is not set, saving must be a small share of the time since the last one."""
+        settings = self.trainer.config.checkpoint
+        seconds = time.monotonic() - self._saved_at
+        if seconds >= 60 * settings.minutes:
+            return True
         if settings.every is not None:
-            is_due = self.trainer.step % settings.every == 0
-        return is_due or since >= 60 * settings.minutes
+            return self.trainer.step % settings.every == 0
+        return self._save_seconds <= _SAVING_SHARE * seconds
 
-    def _measured(self, when: str) -> dict[str, Any] | None:
-        """Measure the held-out sets and print their figures. Return those of the first set, and of
-        several sets all by name as `sets`; None without a held-out set."""
+    def _measure(self, moment: str) -> dict[str, Any] | None:
+        """Measure the held-out sets, print and return their figures: those of the first set, with
+        those of every set as `sets` if there are several. Return None without a held-out set."""
         if not self.trainer.held_out:
             return None
         with self.display.progress("measuring", len(self.trainer.held_out), lines=True) as bar:
             self.trainer.watch = lambda *_: bar.tick()
             groups, sets = self.trainer.measure()
-        self.run.write_rollouts(f"held-out-{when}", groups)
+        self.run.write_rollouts(f"held-out-{moment}", groups)
         for name, figures in sets.items():
-            text = f"{narration.format_figures(figures)} {when} training ({figures['settings']})"
+            text = f"{narration.format_figures(figures)} {moment} training ({figures['settings']})"
             self.display.say("pass@1", f"{name}: {text}" if name else text)
             narration.warn_of_unjudged(figures, self.display)
         first = dict(next(iter(sets.values())))
-        return first if "" in sets else first | {"sets": sets}
+        if "" in sets:  # a single set has no name
+            return first
+        return first | {"sets": sets}
 
     def _resume_hint(self) -> str:
         words = ["rlvr", "train", "--resume", str(self.run.directory)]
-        if self.trainer.session.rewarder.own:  # code is only taken from the command line
+        if self.trainer.session.rewarder.user_rewards:  # code is only taken from the command line
             words += [f"--reward={name}" for name in self.trainer.config.reward.functions]
-        return f"saved up to step {self._saved}; go on with {shlex.join(words)}"
+        return f"saved up to step {self._saved_step}; go on with {shlex.join(words)}"
 
-    def _conclude(self, how: str, after: dict[str, Any] | None = None) -> None:
+    def _conclude(self, ending: str, after: dict[str, Any] | None = None) -> None:
         """Write the summary and print the results."""
-        steps, directory, minutes = self.trainer.step, self.run.directory, self._seconds() / 60
-        before, best = self.progress["before"], self.progress["best"]
+        steps = self.trainer.step
+        directory = self.run.directory
+        minutes = self._seconds() / 60
+        before = self.progress["before"]
+        best = self.progress["best"]
         figures = run_throughput(self.history)
         summary = {
             "steps": steps,
@@ -248,7 +322,7 @@ class RunLifecycle:
             "after": after,
             "best": best,
             "figures": figures,
-            "model": f"checkpoints/step-{self._saved}" if self._saved else None,
+            "model": f"checkpoints/step-{self._saved_step}" if self._saved_step else None,
         }
         self.run.write("curves.txt", draw_curves([self.history]) + "\n")
         self.run.write("summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
@@ -256,18 +330,25 @@ class RunLifecycle:
         narration.say_throughput(figures, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
         if before and after:
-            for name, now in after.get("sets", {"": after}).items():
-                then = before.get("sets", {"": before}).get(name)
-                texts = narration.format_figures(then), narration.format_figures(now)
-                change = "{} before, {} after training".format(*texts)
-                of_set = f"{name}: " if name else ""
-                self.display.result("pass@1", f"{of_set}{change} ({now['settings']})")
-            levels = [figures.get("by_level", {}) for figures in (before, after)]
-            if levels[0].keys() == levels[1].keys() != set():
-                self.display.table(by_level(*levels))
+            self._say_change(before, after)
         if best:
-            where = f"checkpoints/step-{best['step']}"
-            self.display.say("best", f"pass@1 {best['pass@1']:.3f} at {where}")
-        self.display.result("run", f"{how} {steps} steps, {minutes:.2f} minutes; {directory}")
-        if self._saved:
+            self.display.say(
+                "best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}"
+            )
+        self.display.result("run", f"{ending} {steps} steps, {minutes:.2f} minutes; {directory}")
+        if self._saved_step:
             narration.say_what_is_next(self.trainer, directory, self.display)
+
+    def _say_change(self, before: dict[str, Any], after: dict[str, Any]) -> None:
+        """Print the figures of every held-out set before and after training, and by level."""
+        before_by_set = before.get("sets", {"": before})
+        for name, now in after.get("sets", {"": after}).items():
+            change = (
+                f"{narration.format_figures(before_by_set.get(name))} before, "
+                f"{narration.format_figures(now)} after training ({now['settings']})"
+            )
+            self.display.result("pass@1", f"{name}: {change}" if name else change)
+        levels_before = before.get("by_level", {})
+        levels_after = after.get("by_level", {})
+        if levels_after and levels_before.keys() == levels_after.keys():
+            self.display.table(by_level(levels_before, levels_after))

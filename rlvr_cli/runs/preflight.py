@@ -15,7 +15,7 @@ from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.rollout.sampler import response_seed
-from rlvr_cli.runs.guards import MORE_SIGNAL, OTHERS_ALONE
+from rlvr_cli.runs.guards import MATH_EARNS_NOTHING, MORE_SIGNAL
 from rlvr_cli.setup.memory import Memory
 from rlvr_cli.setup.session import NO_TEMPLATE, Session, unreadable_golds
 
@@ -46,10 +46,10 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     chosen = rng.sample(range(len(prompts)), few)
     seeds = [response_seed(config.seed, "preflight", number) for number in chosen]
     tried = [prompts[number] for number in chosen]
-    for begun in session.rewarder.begin(tried[0].problem, [tried[0].problem.answer or ""]):
+    for begun in session.rewarder.start(tried[0].problem, [tried[0].problem.answer or ""]):
         begun.result()  # a function that fails is said before anything is sampled
-    drawn = session.sampler.rollout(tried, session.plan.training, seeds)
-    groups = session.sampler.verify(tried, drawn, session.rewarder)
+    drawn = session.sampler.stream(tried, session.plan.training, seeds)
+    groups = session.sampler.judge(tried, drawn, session.rewarder)
     kept = [group for group in groups if trains(group, config.algorithm)]
     max_tokens = config.rollout.max_tokens
     signal = with_signal(kept, config.algorithm, max_tokens, config.reward.weightless)
@@ -175,7 +175,7 @@ def of_probe(
         remedy = f"judge any form with --set data.answer_format=any{other}"
         texts.append(f"{text}: {remedy}, or take a model that writes it")
     if learns and judged and own and not verdicts.get("correct"):
-        texts.append(f"no response of the probe is right: {OTHERS_ALONE}: {MORE_SIGNAL}")
+        texts.append(f"no response of the probe is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}")
     if not learns:
         verdict_counts = ", ".join(f"{n} {verdict}" for verdict, n in verdicts.items())
         text = f"the probe found no signal: on {len(groups)} problems nothing sets right responses"

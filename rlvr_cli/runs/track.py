@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
@@ -16,18 +16,28 @@ from rlvr_cli.core.files import read_regular, write_atomically
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.evaluation.measure import held_out_metrics
 
-_TABLE_EVERY, _ROWS = 10, 8
-_ID, _PROJECT = "track-id.txt", "rlvr"
+_TABLE_EVERY = 10
+"""Steps between two tables of responses."""
+_ROWS = 8
+"""Responses in a table."""
+_ID = "track-id.txt"
+_PROJECT = "rlvr"
 _COLUMNS = ("id", "sample", "verdict", "reward", "problem", "response")
-Send = Callable[[int, Mapping[str, float], list[list[str]]], None]
-Client = tuple[Send, Callable[[], None]]
-"""A function that queues a step's number, figures and some responses; one that sends the rest."""
 
 
-def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
+class Client(NamedTuple):
+    """The two functions that a tracker has for us."""
+
+    send: Callable[[int, Mapping[str, float], list[list[str]]], None]
+    """Queue a step's number, its figures and some of its responses."""
+    close: Callable[[], None]
+    """Send what is queued."""
+
+
+def _tensorboard(run: Path, name: str, settings: dict[str, Any], first_step: int) -> Client:
     from torch.utils.tensorboard import SummaryWriter
 
-    writer: Any = SummaryWriter(str(run / "tensorboard"), purge_step=first)
+    writer: Any = SummaryWriter(str(run / "tensorboard"), purge_step=first_step)
     writer.add_text("settings", "".join(f"    {k}: {v}\n" for k, v in settings.items()))
 
     def send(step: int, figures: Mapping[str, float], rows: list[list[str]]) -> None:
@@ -37,41 +47,51 @@ def _tensorboard(run: Path, name: str, settings: dict[str, Any], first: int) -> 
             text = "\n\n".join("\n".join(row) for row in rows)
             writer.add_text("responses", "    " + text.replace("\n", "\n    "), step)
 
-    return send, writer.close
+    return Client(send, writer.close)
 
 
-def _wandb(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
-    wanted = {"PROJECT": _PROJECT, "SILENT": "true", "CONSOLE": "off"}
-    # Seconds; wandb's own are 90 and for ever.
-    wanted |= {"INIT_TIMEOUT": "30", "FINISH_TIMEOUT": "60", "FINISH_TIMEOUT_RAISES": "true"}
+def _wandb(run: Path, name: str, settings: dict[str, Any], first_step: int) -> Client:
+    environment = {
+        "PROJECT": _PROJECT,
+        "SILENT": "true",
+        "CONSOLE": "off",
+        # Seconds; without these wandb waits 90, and for ever.
+        "INIT_TIMEOUT": "30",
+        "FINISH_TIMEOUT": "60",
+        "FINISH_TIMEOUT_RAISES": "true",
+    }
     if not os.environ.get("WANDB_API_KEY") and not (Path.home() / ".netrc").exists():
-        wanted["MODE"] = "offline"
-    for key, value in wanted.items():
+        environment["MODE"] = "offline"
+    for key, value in environment.items():
         os.environ.setdefault(f"WANDB_{key}", value)
     import wandb
 
-    opened = wandb.init(id=name, name=run.name, dir=str(run), config=settings, resume="allow")
-    return _logging(wandb, opened)
+    session = wandb.init(id=name, name=run.name, dir=str(run), config=settings, resume="allow")
+    return _logging(wandb, session)
 
 
-def _trackio(run: Path, name: str, settings: dict[str, Any], first: int) -> Client:
+def _trackio(run: Path, name: str, settings: dict[str, Any], first_step: int) -> Client:
     import trackio
 
-    for module in [m for name, m in sys.modules.items() if name.startswith("trackio")]:
-        vars(module)["print"] = lambda *texts, **options: None  # stdout is data
-    quiet: Any = {"auto_log_gpu": False, "auto_log_cpu": False}
-    opened = trackio.init(_PROJECT, name, config=settings, resume="allow", **quiet)
-    return _logging(trackio, opened)
+    for module_name, module in list(sys.modules.items()):
+        if module_name.startswith("trackio"):
+            vars(module)["print"] = lambda *texts, **options: None  # stdout is data
+    session = trackio.init(
+        _PROJECT, name, config=settings, resume="allow", auto_log_gpu=False, auto_log_cpu=False
+    )
+    return _logging(trackio, session)
 
 
-def _logging(library: Any, opened: Any) -> Client:
+def _logging(library: Any, session: Any) -> Client:
     """Return the client of a library with the interface of wandb."""
 
     def send(step: int, figures: Mapping[str, float], rows: list[list[str]]) -> None:
-        table = {"responses": library.Table(columns=list(_COLUMNS), data=rows)} if rows else {}
-        opened.log({**figures, **table}, step=step)
+        values: dict[str, Any] = dict(figures)
+        if rows:
+            values["responses"] = library.Table(columns=list(_COLUMNS), data=rows)
+        session.log(values, step=step)
 
-    return send, opened.finish
+    return Client(send, session.finish)
 
 
 TRACKERS: dict[str, Callable[[Path, str, dict[str, Any], int], Client]] = {
@@ -91,62 +111,69 @@ def check_trackers(names: Sequence[str]) -> None:
 
 
 class Mirrors:
-    """The trackers of a run, whose clients queue; a resumed run has the same name there."""
+    """The trackers of a run, whose clients queue. A resumed run has the same name there."""
 
     def __init__(
         self,
-        names: Sequence[str],
+        trackers: Sequence[str],
         run: Path,
         config: Config,
-        first: int,
+        first_step: int,
         warn: Callable[[str], None],
     ) -> None:
-        self.warn, self.run, self.failed = warn, run, False
+        self.warn = warn
+        self.run = run
+        self.has_failed = False
         self.clients: dict[str, Client] = {}
-        settings, path = dict(leaves(config.model_dump(mode="json"))), run / _ID
-        for name in names:
-            with self._guarded(name):
+        settings = dict(leaves(config.model_dump(mode="json")))
+        path = run / _ID
+        for tracker in trackers:
+            with self._guarded(tracker):
                 # The run's name there has a random end, which the run directory keeps.
                 if not path.exists():
                     write_atomically(path, uuid.uuid4().hex[:8] + "\n")
-                title = f"{run.resolve().name[-50:]}-{read_regular(path, 32).decode().strip()}"
-                self.clients[name] = TRACKERS[name](run, title, settings, first)
+                end = read_regular(path, 32).decode().strip()
+                name = f"{run.resolve().name[-50:]}-{end}"
+                self.clients[tracker] = TRACKERS[tracker](run, name, settings, first_step)
 
     def send(self, metrics: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
         """Queue a step's figures, and in every tenth step its first responses."""
         step = metrics["step"]
-        numbers = {key: value for key, value in metrics.items() if type(value) in (int, float)}
-        figures = {key: value for key, value in numbers.items() if key != "step"}
-        first = islice(rows, 0 if step % _TABLE_EVERY else _ROWS)
-        table = [[str(row[key]) for key in _COLUMNS] for row in first]
-        for name, (send, _) in list(self.clients.items()):
-            with self._guarded(name):
-                send(step, figures, table)
+        figures = {
+            key: value
+            for key, value in metrics.items()
+            if type(value) in (int, float) and key != "step"
+        }
+        shown = islice(rows, 0 if step % _TABLE_EVERY else _ROWS)
+        table = [[str(row[key]) for key in _COLUMNS] for row in shown]
+        for tracker, client in list(self.clients.items()):
+            with self._guarded(tracker):
+                client.send(step, figures, table)
 
     def send_measured(self, step: int, figures: Mapping[str, Any] | None) -> None:
-        """Queue the figures of the held-out sets, as `summary.json` has them: before training those
-        of step 0, after it of the last one."""
+        """Queue the figures of the held-out sets, as `summary.json` has them. Those from before
+        training belong to step 0, those from after it to the last step."""
         if figures is not None and self.clients:
             metrics = held_out_metrics(figures.get("sets", {"": figures}))
             self.send({"step": step, **metrics}, ())
 
     def close(self) -> bool:
-        """Send what is queued; return whether all was sent."""
-        for name, (_, close) in list(self.clients.items()):
-            with self._guarded(name):
-                close()
-        return not self.failed
+        """Send what is queued, and return whether everything was sent."""
+        for tracker, client in list(self.clients.items()):
+            with self._guarded(tracker):
+                client.close()
+        return not self.has_failed
 
     @contextmanager
-    def _guarded(self, name: str) -> Iterator[None]:
+    def _guarded(self, tracker: str) -> Iterator[None]:
         """Drop a tracker that fails, and warn how to send everything again."""
         try:
             yield
         except (Exception, SystemExit) as error:  # whatever a library may do
-            self.failed = True
-            self.clients.pop(name, None)
+            self.has_failed = True
+            self.clients.pop(tracker, None)
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             self.warn(
-                f"--track {name}: {reason}; it gets no more, rlvr show {self.run} --track {name} "
-                "sends all again"
+                f"--track {tracker}: {reason}; it gets no more, rlvr show {self.run} --track "
+                f"{tracker} sends all again"
             )

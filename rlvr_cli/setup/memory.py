@@ -19,7 +19,7 @@ from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
 from rlvr_cli.ranks.group import gather, local_world, world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
-from rlvr_cli.setup.plan import is_shared_out
+from rlvr_cli.setup.plan import is_sharded
 
 _FLOAT, _HALF = 4, 2
 """Bytes of a number."""
@@ -146,7 +146,7 @@ class Memory:
             always[VLLM] = of_engine * count + _keys_and_values(config)
         else:
             always["context"] = _CONTEXT if on_gpu else 0
-            has_own = has_adapter or is_shared_out(optim) or of_engine != size
+            has_own = has_adapter or is_sharded(optim) or of_engine != size
             always["the engine's weights"] = of_engine * count if self.training and has_own else 0
             sampling["keys and values"] = keys = _keys_and_values(config)
             if on_gpu:
@@ -261,7 +261,7 @@ def _stages_of_update(model: Any, config: Config, machine: Machine) -> list[dict
     layer = max(0, count - outside) // layers
     number = _bytes(optim.precision)
     copies, trained, of_trained = _trained(model, config)
-    trains_all, shared_out = rank is None, is_shared_out(optim)
+    trains_all, shared_out = rank is None, is_sharded(optim)
     # Of the tokens of a pass, which has one response at least, each model keeps for the backward
     # pass what is in its layers, or their inputs alone and what one layer takes when it is computed
     # again. The graphs of policy and critic live at once.

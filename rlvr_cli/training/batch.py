@@ -55,12 +55,12 @@ def micro_batches(
     responses of like length stay together, for attention pads to the longest. Padded, each row
     counts its prompt and its padding. Of several processes each gets as many as the others.
     """
-    cut, lay_out = (_packed_parts, pack) if policy.how.packed else (_padded_parts, pad)
+    cut, lay_out = (_packed_parts, pack) if policy.chosen_forward.packed else (_padded_parts, pad)
     parts = deal(list(cut(samples, rows, micro_tokens)))
     for number, (part, counts) in enumerate(parts, 1):
         prompts = [samples.prompt_ids[row] for row in part]
         responses = [samples.response_ids[row] for row in part]
-        inputs = lay_out(prompts, responses, policy.like)
+        inputs = lay_out(prompts, responses, policy.device, policy.sum_dtype)
         yield MicroBatch(samples, part, inputs, counts, is_last=number == len(parts))
 
 

@@ -41,12 +41,12 @@ def add_logprobs(
     ) -> torch.Tensor:
         """Return `compute` [n, b, t] of these rows, laid out, as [n, B, T], 0 in the others."""
         nonlocal passed
-        longest, like = max(map(len, batch.response_ids)), policy.like
-        columns = like.new_zeros(n, len(batch), longest)
+        longest = max(map(len, batch.response_ids))
+        columns = torch.zeros(n, len(batch), longest, dtype=policy.sum_dtype, device=policy.device)
         for part in micro_batches(model, batch, rows, micro_tokens):
             values = compute(part) * part.mask * part.counts
-            places = send(torch.tensor(part.rows), like.device)
-            columns[:, places, : values.shape[-1]] = values.to(like.dtype)
+            places = send(torch.tensor(part.rows), policy.device)
+            columns[:, places, : values.shape[-1]] = values.to(columns.dtype)
         passed += sum(len(batch.response_ids[row]) for row in rows)
         return sum_tensor(columns.cpu())  # here alone the GPU is waited for
 

@@ -22,6 +22,7 @@ from rlvr_cli.core.types import (
 )
 from rlvr_cli.data.problems import ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
+from rlvr_cli.data.responses import tokenize_responses
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.policy import (
@@ -34,8 +35,9 @@ from rlvr_cli.model.policy import (
     weights_digest,
 )
 from rlvr_cli.ranks.group import share
-from rlvr_cli.rollout.sampler import Drawn, given_completions, response_seed
-from rlvr_cli.setup.plan import is_shared_out
+from rlvr_cli.rollout.engines.base import CompletionStream
+from rlvr_cli.rollout.sampler import response_seed
+from rlvr_cli.setup.plan import is_sharded
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.forward import add_logprobs
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counted, token_rows
@@ -65,7 +67,7 @@ class Trainer:
             if not config.reference_is_base:
                 self.reference = Policy(deepcopy(model).requires_grad_(False), *of_policy)
         for scored in filter(None, (self.policy, self.reference)):
-            scored.like = scored.like.to(session.device)
+            scored.device = session.device
         kept: list[torch.Tensor] = []
         """The weights that stay as they are, or that the reference began with."""
         if has_adapter or (self.reference is not None and teacher is None):
@@ -80,9 +82,9 @@ class Trainer:
                 compile_passes(module)
             if optim.checkpointing == "on":
                 recompute(module)
-            if is_shared_out(optim):
+            if is_sharded(optim):
                 share_out(module, optim)
-        if is_shared_out(optim) or optim.compile == "on":
+        if is_sharded(optim) or optim.compile == "on":
             check_as_trained(self.policy, rollout.mismatch_limit)
         limits = rollout.max_tokens, config.steps, rollout.mismatch_limit
         self.updater = Updater(self.policy, critic, algo, optim, *limits)
@@ -91,7 +93,7 @@ class Trainer:
         """What was sampled beyond a step's batch, and the next one begins with; oldest first."""
         self.given: list[Completion] = []
         if algo.reads_responses:
-            self.given = given_completions(prompts, session.policy, rollout.max_tokens)
+            self.given = tokenize_responses(prompts, session.policy, rollout.max_tokens)
         self.problems_digest = prompts_digest([*prompts, *held_out], self.given)
         self.step = self.weight_version = 0
         self.settled = True
@@ -167,15 +169,15 @@ class Trainer:
             if self.stopped:
                 break
 
-    def _rollout(self, draws: Sequence[tuple[int, int]]) -> tuple[list[Prompt], Drawn]:
+    def _rollout(self, draws: Sequence[tuple[int, int]]) -> tuple[list[Prompt], CompletionStream]:
         """Sample the drawn problems, each by the seed of its place, or take their responses."""
         prompts = [self.prompts[problem] for _, problem in draws]
         if self.given:
             return prompts, ((n, [self.given[i]]) for n, (_, i) in enumerate(share(draws)))
         seeds = [response_seed(self.config.seed, "train", place) for place, _ in draws]
-        return prompts, self.session.sampler.rollout(prompts, self.params, seeds)
+        return prompts, self.session.sampler.stream(prompts, self.params, seeds)
 
-    def _verify(self, prompts: list[Prompt], drawn: Drawn) -> list[Group]:
+    def _verify(self, prompts: list[Prompt], drawn: CompletionStream) -> list[Group]:
         """Judge and pay responses as they come; return the groups in the prompts' order."""
         advance = counted(self.watch, "rollout", len(prompts) * self.params.samples)
 
@@ -184,7 +186,7 @@ class Trainer:
             advance(len(group.rollouts), tokens)
 
         sampler, rewarder = self.session.sampler, self.session.rewarder
-        return sampler.verify(prompts, drawn, rewarder, self.weight_version, on_group)
+        return sampler.judge(prompts, drawn, rewarder, self.weight_version, on_group)
 
     def state_dict(self) -> State:
         """Return the state at the end of a step, without the policy's weights. Tensors are the

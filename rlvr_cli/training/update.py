@@ -141,7 +141,7 @@ class Updater:
         done = max(0, step - 1 - optim.warmup_steps) / max(1, self.steps - optim.warmup_steps)
         factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](done)
         set_rates(self.optimizer, factor)
-        samples.seen = torch.zeros_like(samples.seen, device=self.policy.like.device)
+        samples.seen = torch.zeros_like(samples.seen, device=self.policy.device)
         rng = random.Random(f"{seed}:{step}")
         sums: defaultdict[str, float] = defaultdict(float)
         moved: dict[str, float] = {}
@@ -210,7 +210,7 @@ class Updater:
         if self.critic is not None:
             norms["critic_grad_norm"] = clip(self.critic.parameters(), self.optim.grad_clip)
         # Here alone the GPU is waited for.
-        exact = {"device": self.policy.like.device, "dtype": torch.float64}
+        exact = {"device": self.policy.device, "dtype": torch.float64}
         totals = [*map(torch.as_tensor, own.values()), *map(whole, norms.values())]
         numbers = torch.stack([total.to(**exact) for total in totals]).tolist()
         figures = sum_values(dict(zip(own, numbers[: len(own)], strict=True)))

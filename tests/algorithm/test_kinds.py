@@ -45,4 +45,4 @@ def test_a_component_takes_just_the_cells_of_its_kind(field, table):
     for kind, choice in choices.items():
         given = 1 if field == "surrogate" else 2  # else with the batch or the mask
         taken = list(inspect.signature(table[kind]).parameters)[given:]
-        assert taken == list(choice.model_construct(kind=kind).cells), kind
+        assert taken == list(choice.model_construct(kind=kind).fields), kind

@@ -277,7 +277,7 @@ def test_the_critics_loss_and_gradient_equal_the_sum(name):
     torch.testing.assert_close(leaf.grad, oracle_leaf.grad, atol=1e-12, rtol=0)
 
 
-def test_grpo_is_dapo_with_cells_changed():
+def test_grpo_is_dapo_with_other_choices():
     dapo_as_grpo = ALGORITHMS["dapo"].model_copy(
         update={
             "surrogate": Clip(high=0.2),

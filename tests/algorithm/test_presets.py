@@ -49,9 +49,9 @@ def test_the_numbers_of_the_presets():
     assert (ppo.critic.kind, ppo.critic.clip, ppo.critic.warmup) == ("own", 0.2, 2)
     assert ALGORITHMS["dapo"].surrogate == Clip(low=0.2, high=0.28)
     assert ALGORITHMS["dapo"].advantage == GroupNormalized(deviation="sample")
-    assert ALGORITHMS["dppo"].surrogate.cells == {"low": 0.2, "high": 0.2}
-    assert ALGORITHMS["gspo"].surrogate.cells == {"low": 3e-4, "high": 4e-4}
-    assert ALGORITHMS["cispo"].surrogate.cells == {"low": 1.0, "high": 4.0}
+    assert ALGORITHMS["dppo"].surrogate.fields == {"low": 0.2, "high": 0.2}
+    assert ALGORITHMS["gspo"].surrogate.fields == {"low": 3e-4, "high": 4e-4}
+    assert ALGORITHMS["cispo"].surrogate.fields == {"low": 1.0, "high": 4.0}
     coefs = {name: row.kl.coef for name, row in ALGORITHMS.items() if row.kl}
     assert coefs == {
         "ppo": 0.005,
@@ -72,11 +72,11 @@ def test_the_numbers_of_the_presets():
     assert moved == {"ppo_penalty": "old", "dppo": "old", "opd": "teacher"}
     whitened = {name for name, row in ALGORITHMS.items() if row.whiten}
     assert whitened == {"ppo", "ppo_penalty", "reinforce++", "reinforce++_baseline"}
-    assert ALGORITHMS["luspo"].surrogate.cells == {"low": 2e-3, "high": 2.5e-3}
-    assert ALGORITHMS["sapo"].surrogate.cells == {"tau_pos": 1.0, "tau_neg": 1.05}
+    assert ALGORITHMS["luspo"].surrogate.fields == {"low": 2e-3, "high": 2.5e-3}
+    assert ALGORITHMS["sapo"].surrogate.fields == {"tau_pos": 1.0, "tau_neg": 1.05}
     weights = {"k_pos": 2.0, "lam_pos": 3.0, "k_neg": 3.0, "lam_neg": 2.0}
-    assert ALGORITHMS["vespo"].surrogate.cells == weights
-    assert ALGORITHMS["gmpo"].surrogate.cells == {"low": 0.4, "high": 0.4}
+    assert ALGORITHMS["vespo"].surrogate.fields == weights
+    assert ALGORITHMS["gmpo"].surrogate.fields == {"low": 0.4, "high": 0.4}
     once = {name for name, row in ALGORITHMS.items() if row.updates == 1}
     assert once == {"grpo", "dr_grpo", "rloo", "reinforce", "raft", "sft"}
 

@@ -136,7 +136,7 @@ BAD = {
 
 def test_a_function_that_fails_is_said_before_anything_is_sampled(monkeypatch):
     sampled = []
-    monkeypatch.setattr(Sampler, "rollout", lambda *args: sampled.append(args))
+    monkeypatch.setattr(Sampler, "stream", lambda *args: sampled.append(args))
     Path("my.py").write_text("def reward(problem, response): return problem['points']\n")
     line = refused("train", *SMALL, *ONE, "--reward", "my.py", "--steps", 1, "--out", "a")
     assert "reward my.py: line 1: KeyError: 'points' (problem chains-train-" in line

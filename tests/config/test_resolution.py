@@ -11,13 +11,13 @@ from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.kinds import Cispo, Clip, Mixed, SoftOverlong
 from rlvr_cli.cli.resolve import load_again
 from rlvr_cli.config import (
-    OF_A_MODEL,
-    Given,
+    MODEL_SETTINGS,
+    Assignment,
     as_yaml,
-    changed_cells,
     flag_layer,
     flags_of,
     layer,
+    overrides,
     resolve,
     set_layer,
     setting_at,
@@ -37,7 +37,7 @@ def test_later_layers_win_and_cells_of_the_preset_can_be_changed():
     )
     assert (config.optim.lr, config.optim.grad_clip, config.rollout.prompts) == (0.25, 2, 4)
     assert config.algorithm == ALGORITHMS["grpo"].model_copy(update={"surrogate": Clip(high=0.3)})
-    assert changed_cells(config) == {"surrogate.high": (0.2, 0.3)}
+    assert overrides(config) == {"surrogate.high": (0.2, 0.3)}
 
 
 def test_a_saved_configuration_gives_the_same_run(tmp_path):
@@ -114,7 +114,7 @@ def test_cells_of_a_file_that_names_no_algorithm_hold_for_any(algo):
     file = layer("file", {"algorithm": {"surrogate": {"high": 0.4}}})
     config = resolve([*file, *flag_layer("algo", algo)])
     assert config.algorithm == ALGORITHMS[algo].model_copy(update={"surrogate": Clip(high=0.4)})
-    assert changed_cells(config) == {"surrogate.high": (ALGORITHMS[algo].surrogate.high, 0.4)}
+    assert overrides(config) == {"surrogate.high": (ALGORITHMS[algo].surrogate.high, 0.4)}
 
 
 def test_another_prompt_drops_the_answer_format_of_the_one_before():
@@ -189,13 +189,13 @@ def test_the_use_of_a_setting_is_its_own_or_that_of_its_section():
     assert flags_of("eval")["samples"].name == "eval.samples"
     assert flags_of("train")["samples"].name == "rollout.samples"
     assert None not in flags_of("train")
-    assert set(OF_A_MODEL["data"]) == {"prompt", "system", "chat", "answer_format"}
-    assert OF_A_MODEL["seed"] is True
+    assert set(MODEL_SETTINGS["data"]) == {"prompt", "system", "chat", "answer_format"}
+    assert MODEL_SETTINGS["seed"] is True
 
 
 def test_a_flag_is_quoted_as_it_was_given():
-    assert flag_layer("steps", 3) == [Given("steps", 3, "--steps 3")]
-    assert flag_layer("data.limit", 3) == [Given("data.limit", 3, "--limit 3")]
+    assert flag_layer("steps", 3) == [Assignment("steps", 3, "--steps 3")]
+    assert flag_layer("data.limit", 3) == [Assignment("data.limit", 3, "--limit 3")]
     fields = {"problem": "q", "id": "n"}
     assert flag_layer("data.fields", fields)[0].origin == "--field problem=q id=n"
     assert flag_layer("data.source", ("a", "b"))[0].origin == "DATA a b"
@@ -205,7 +205,7 @@ def test_a_key_without_a_name_and_a_value_that_is_no_yaml():
     for assignment in ("=3", " =3", "steps"):
         with pytest.raises(UserError, match=r"write it as section\.key=value"):
             set_layer([assignment])
-    assert set_layer(["data.where=[a"]) == [Given("data.where", "[a", "--set data.where=[a")]
+    assert set_layer(["data.where=[a"]) == [Assignment("data.where", "[a", "--set data.where=[a")]
     keys = [item.origin for item in set_layer(["a.b.c=1", "a.b=1", "data.prompt=p", "a.kind=1"])]
     assert keys == ["--set data.prompt=p", "--set a.kind=1", "--set a.b=1", "--set a.b.c=1"]
 
@@ -215,7 +215,7 @@ def test_what_must_be_an_algorithm_and_what_has_an_end():
         with pytest.raises(
             UserError, match=f"--algo {message}: no such algorithm; choose from ppo, "
         ):
-            resolve([Given("algo", given, "here")])
+            resolve([Assignment("algo", given, "here")])
     assert resolve([]).algo == "dapo"
     assert list(yaml.safe_load(as_yaml(resolve([]))))[:3] == ["algo", "steps", "seed"]
     assert resolve(set_layer(["data.source=[a, b]"])).data.sources == ("a", "b")
@@ -226,7 +226,7 @@ def test_a_file_is_named_by_its_flag_or_by_its_own_origin(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("seed: 3\noptim: {lr: 0.5}\n")
     origin = f"--config {file}"
-    assert yaml_layer(file) == [Given("seed", 3, origin), Given("optim.lr", 0.5, origin)]
+    assert yaml_layer(file) == [Assignment("seed", 3, origin), Assignment("optim.lr", 0.5, origin)]
     assert {item.origin for item in yaml_layer(file, "a run")} == {"a run"}
     for empty in ("", "#" * LARGEST_YAML):
         file.write_text(empty)

@@ -74,7 +74,7 @@ def test_every_setting_is_read_somewhere():
     actual |= {(name, "source") for name, key in actual if key == "sources"}  # one, as a list
     actual |= {(name, "importance_correction") for name, key in actual if key == "correction"}
     for name, part in parts():
-        if (name, "cells") in actual:  # the component takes them all: algorithm/test_choices.py
+        if (name, "fields") in actual:  # the component takes them all: algorithm/test_choices.py
             continue
         settings = set(part.model_fields) - {"kind"}
         assert {key for key in settings if (name, key) not in actual} == set(), name

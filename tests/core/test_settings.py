@@ -142,7 +142,7 @@ def test_an_optional_choice_can_be_taken_back(nothing):
         ({"form": {"shear": 1}}, "here: form.shear is not a setting; did you mean form.share?"),
         (
             {"extra": {"share": 1}},
-            "extra is none here and has no share; choose one first, extra=KIND of plain, bare",
+            "extra is not set, so it has no share; choose one first, extra=KIND of plain, bare",
         ),
     ],
 )
@@ -153,12 +153,12 @@ def test_what_does_not_exist_is_named_with_a_way_out(values, message):
 
 def test_a_choice_is_shown_with_its_cells():
     assert str(Deep(floor=2)) == "deep (share 0.1, floor 2, inner plain (share 0.5))"
-    assert Deep(floor=2).cells == {"share": 0.1, "floor": 2}
+    assert Deep(floor=2).fields == {"share": 0.1, "floor": 2}
 
 
 def test_a_setting_says_what_is_done_with_it():
     class Inner(Section):
-        one: int = setting(1, flag="--one", kept=True, ge=0)
+        one: int = setting(1, flag="--one", with_model=True, ge=0)
         two: int = 2
 
     class Free(Section):
@@ -172,7 +172,7 @@ def test_a_setting_says_what_is_done_with_it():
 
     actual = {one.name: one for one in settings_of(Outer)}
     assert list(actual) == ["inner.one", "inner.two", "whole.count", "whole.flagged"]
-    assert actual["inner.one"].use == Use(flag="--one", kept=True)
+    assert actual["inner.one"].use == Use(flag="--one", with_model=True)
     assert actual["inner.two"].use == Use()
     assert actual["whole.count"].use == Use(on_resume="free")
     assert actual["whole.flagged"].use == Use(flag="--flagged", on_resume="free")
@@ -184,7 +184,7 @@ def test_every_word_of_a_declaration_is_kept():
         "flag": "--max-tokens",
         "flag_of": ("eval",),
         "default_in": {"eval": "64"},
-        "kept": True,
+        "with_model": True,
         "on_resume": "moves",
         "resets": "other",
     }
@@ -258,7 +258,7 @@ def described(name, default, meaning, values=(), of=()):
 
 def test_settings_are_listed_with_their_words_and_defaults():
     listing = [
-        (one.name, one.default, one.meaning, one.values, one.of)
+        (one.name, one.default, one.meaning, one.values, one.kinds)
         for one in settings_of(Listed, "top.")
     ]
     assert listing == [

@@ -20,10 +20,10 @@ PARAMS = SamplingParams(2, 30, 0.6, 0.95)
 class Sampler:
     """The last prompt's group comes first."""
 
-    def rollout(self, prompts, params, seeds):
+    def stream(self, prompts, params, seeds):
         self.asked = ([prompt.problem.id for prompt in prompts], params, list(seeds))
 
-    def verify(self, prompts, drawn, on_group):
+    def judge(self, prompts, stream, on_group):
         groups = [made_group(prompt.problem.id, RIGHT) for prompt in prompts]
         for group in reversed(groups):
             on_group(group)

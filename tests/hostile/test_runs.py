@@ -16,7 +16,7 @@ from limits import Content, Situation, check, table
 from safetensors.torch import load_file, save_file
 
 from rlvr_cli.core.files import sha256
-from rlvr_cli.runs.checkpoint import whole_checkpoints
+from rlvr_cli.runs.checkpoint import intact_checkpoints
 from rlvr_cli.runs.run_dir import Run
 
 RESUME = ("train", "--resume", "run", "-q")
@@ -424,7 +424,7 @@ STATES = [
     resumed(
         "both damaged",
         both(tear(STATE), tear(STATE.replace("step-2", "step-1"))),
-        "no checkpoint is whole",
+        "every checkpoint is damaged",
     ),
     falls_back("a torn state", tear(STATE), "the checksum of trainer/state.json differs"),
     falls_back(
@@ -511,7 +511,7 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
     them run through the command line in `make fuzz`."""
     if says.startswith("step-2 is damaged"):
         message: list[str] = []
-        actual = next(whole_checkpoints(run, message.append), None)
+        actual = next(intact_checkpoints(run, message.append), None)
         if message:
             assert actual is not None
             assert actual.step == 1

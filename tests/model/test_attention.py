@@ -58,7 +58,7 @@ def test_no_key_is_copied_for_heads_that_share_it(monkeypatch):
 
 
 def test_packed_rows_go_their_own_way():
-    row = pack([[1, 2]], [[3, 4]], torch.zeros(()))
+    row = pack([[1, 2]], [[3, 4]], torch.device("cpu"), torch.float32)
     q, k, v = (torch.randn(1, heads, 3, 5) for heads in (4, 2, 2))
     actual, _ = OURS(Grouped(), q, k, v, None, layout=row.layout, scaling=0.7)
     torch.testing.assert_close(actual, packed_attention(q, k, v, row.layout, 0.7))

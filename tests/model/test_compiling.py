@@ -70,7 +70,7 @@ def test_packed_passes_are_compiled_and_no_others(monkeypatch, how):
     monkeypatch.setattr(torch, "compile", spy)
     monkeypatch.setattr("rlvr_cli.model.head._compiled", compiled)
     monkeypatch.setattr("rlvr_cli.model.policy._CHUNK_LOGITS", 2 * VOCAB)
-    more = {"how": PADDED} if how == "padded" else {}
+    more = {"chosen_forward": PADDED} if how == "padded" else {}
     policy = Policy(random_model(), VOCAB, 0.7, **more)
     expected = figures(policy, 4)
     compile_passes(policy)

@@ -60,7 +60,7 @@ def test_logprobs_and_gradients_are_the_models_own(family):
     forward = forward_of(model)
     assert forward.packed == (family not in PADDED)
     assert forward.plain_head == (family not in OWN_HEAD)
-    policy = Policy(model, VOCAB, 1.0, how=forward)
+    policy = Policy(model, VOCAB, 1.0, chosen_forward=forward)
     actual = {}
     for batch in micro_batches(policy, samples_of(ROWS), range(len(ROWS)), 60):
         logprobs = policy(batch.inputs).logprobs
@@ -87,7 +87,7 @@ def test_logprobs_and_gradients_are_the_models_own(family):
 def test_packing_these_would_be_wrong(family):
     model = random_model(family)
     forward = Forward(packed=True, attention="", plain_head=family not in OWN_HEAD)
-    policy = Policy(model, VOCAB, 1.0, how=forward)
+    policy = Policy(model, VOCAB, 1.0, chosen_forward=forward)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(len(ROWS)), 1000)
     try:
         with torch.no_grad():

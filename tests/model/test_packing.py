@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from rlvr_cli.model import packing
 from rlvr_cli.model.packing import attention_of_runs, pack, packed_attention, pad
 
-LIKE = torch.zeros(())
+CPU = torch.device("cpu")
 PROMPTS = [[11, 12, 13], [21], [11, 12, 13]]
 RESPONSES = [[1, 2], [3, 4, 5], [6]]
 
 
 def test_a_packed_row_by_hand():
-    row = pack(PROMPTS, RESPONSES, LIKE)
+    row = pack(PROMPTS, RESPONSES, CPU, torch.float32)
     # Two prompts, then each response without its last token; the third has none left.
     assert row.input_ids.tolist() == [[11, 12, 13, 21, 1, 3, 4]]
     assert row.position_ids.tolist() == [[0, 1, 2, 0, 3, 1, 2]]
@@ -40,12 +40,12 @@ def test_a_packed_row_by_hand():
 
 
 def test_padded_rows_by_hand():
-    rows = pad(PROMPTS, RESPONSES, LIKE)
+    rows = pad(PROMPTS, RESPONSES, CPU, torch.float32)
     assert rows.input_ids.tolist() == [[11, 12, 13, 1], [21, 3, 4, 0], [11, 12, 13, 0]]
     assert rows.attention_mask.tolist() == [[1, 1, 1, 1], [1, 1, 1, 0], [1, 1, 1, 0]]
     assert rows.predicted_from.tolist() == [[2, 3, 0], [4, 5, 6], [10, 0, 0]]
     assert (rows.layout, rows.position_ids) == (None, None)
-    packed = pack(PROMPTS, RESPONSES, LIKE)
+    packed = pack(PROMPTS, RESPONSES, CPU, torch.float32)
     assert torch.equal(rows.mask, packed.mask)
     assert torch.equal(rows.response_ids, packed.response_ids)
 
@@ -55,7 +55,10 @@ def test_padded_rows_by_hand():
 def test_the_token_before_is_the_same_packed_and_padded(rows):
     prompts = [[90 + which] * (which + 1) for which, _ in rows]
     responses = [[10 * number + t for t in range(n)] for number, (_, n) in enumerate(rows)]
-    packed, padded = pack(prompts, responses, LIKE), pad(prompts, responses, LIKE)
+    packed, padded = (
+        pack(prompts, responses, CPU, torch.float32),
+        pad(prompts, responses, CPU, torch.float32),
+    )
     for number, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
         before = [prompt[-1], *response[:-1]]
         for way in (packed, padded):
@@ -68,7 +71,7 @@ def test_the_token_before_is_the_same_packed_and_padded(rows):
 @pytest.mark.parametrize("scale", [None, 0.3])
 def test_each_response_attends_to_its_prompt_and_itself_as_if_alone(heads, kv_heads, scale):
     torch.manual_seed(0)
-    row = pack(PROMPTS, RESPONSES, LIKE)
+    row = pack(PROMPTS, RESPONSES, CPU, torch.float32)
     count = row.input_ids.shape[1]
     q = torch.randn(1, heads, count, 3)
     k, v = torch.randn(1, kv_heads, count, 3), torch.randn(1, kv_heads, count, 3)
@@ -87,17 +90,17 @@ LENGTHS = st.lists(
 )  # the number of the prompt, and the length of a response
 
 
-def stand_in(q, k, v, ends_q, ends_k, max_q, max_k, *, scale, window_size, enable_gqa=None):
+def stand_in(q, k, v, cu_seq_q, cu_seq_k, max_q, max_k, *, scale, window_size, enable_gqa=None):
     """torch.nn.attention.varlen.varlen_attn as it is documented: run by run, (-1, 0) is causal and
     aligned to the end. Before torch 2.12 it is not told that heads share keys."""
     assert window_size == (-1, 0)
     is_grouped = q.shape[1] != k.shape[1]
     assert enable_gqa == (is_grouped if packing._VARLEN_TAKES_GROUPS else None)
-    assert ends_q.dtype == ends_k.dtype == torch.int32
-    assert (len(q), len(k)) == (ends_q[-1], ends_k[-1])
-    assert (max_q, max_k) == (ends_q.diff().max(), ends_k.diff().max())
+    assert cu_seq_q.dtype == cu_seq_k.dtype == torch.int32
+    assert (len(q), len(k)) == (cu_seq_q[-1], cu_seq_k[-1])
+    assert (max_q, max_k) == (cu_seq_q.diff().max(), cu_seq_k.diff().max())
     out = []
-    for a, b, c, d in zip(ends_q, ends_q[1:], ends_k, ends_k[1:], strict=False):
+    for a, b, c, d in zip(cu_seq_q, cu_seq_q[1:], cu_seq_k, cu_seq_k[1:], strict=False):
         mask = torch.ones(int(b - a), int(d - c), dtype=torch.bool).tril(int(d - c) - int(b - a))
         heads = (item.transpose(0, 1) for item in (q[a:b], k[c:d], v[c:d]))
         actual = F.scaled_dot_product_attention(
@@ -111,7 +114,7 @@ def stand_in(q, k, v, ends_q, ends_k, max_q, max_k, *, scale, window_size, enabl
 @given(LENGTHS, st.sampled_from([(4, 4), (4, 2), (8, 1)]), st.booleans())
 def test_runs_are_the_dense_mask(rows, heads, takes_groups):
     prompts = [[10 + group] * (1 + 2 * group) for group, _ in rows]
-    inputs = pack(prompts, [[9] * length for _, length in rows], torch.empty(0).double())
+    inputs = pack(prompts, [[9] * length for _, length in rows], CPU, torch.float64)
     N = inputs.input_ids.shape[1]
     torch.manual_seed(0)
     q, k, v = (
@@ -137,19 +140,21 @@ def test_runs_are_the_dense_mask(rows, heads, takes_groups):
 def test_the_plan_by_hand():
     """Prompts [7 7], [8]; responses of 3 and 2 tokens to the first, of 1 to the second: tokens 0, 1
     and 2 are prompts, 3 and 4 the first response less its last, 5 the second's."""
-    inputs = pack([[7, 7], [7, 7], [8]], [[1, 2, 3], [4, 5], [6]], torch.empty(0))
+    inputs = pack([[7, 7], [7, 7], [8]], [[1, 2, 3], [4, 5], [6]], CPU, torch.float32)
     runs = inputs.layout
     assert runs.keys.tolist() == [0, 1, 3, 4, 0, 1, 5, 2]
-    assert runs.ends[0].tolist() == [0, 2, 3]
-    assert runs.ends[1].tolist() == [0, 2, 3, 3]
-    assert runs.ends[2].tolist() == [0, 4, 7, 8]
-    assert (runs.start, runs.longest) == (3, (2, 2, 4))
+    assert runs.prompt_ends.tolist() == [0, 2, 3]
+    assert runs.response_ends.tolist() == [0, 2, 3, 3]
+    assert runs.sequence_ends.tolist() == [0, 4, 7, 8]
+    assert runs.response_start == 3
+    longest = (runs.longest_prompt, runs.longest_response, runs.longest_sequence)
+    assert longest == (2, 2, 4)
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
 def test_on_a_cpu_the_mask_is_used(kind, monkeypatch):
     monkeypatch.setattr(packing, "attention_of_runs", None)
-    layout = pack([[7, 7]], [[1, 2, 3]], torch.empty(0)).layout
+    layout = pack([[7, 7]], [[1, 2, 3]], CPU, torch.float32).layout
     q = torch.randn(1, 2, 4, 8, dtype=kind)
     assert packed_attention(q, q, q, layout, None).dtype == kind
 

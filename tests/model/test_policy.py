@@ -130,7 +130,7 @@ def test_without_entropy_it_is_0_and_all_else_the_same():
 
 def test_an_output_layer_with_more_than_weights_is_the_models_own():
     model = random_model("cohere").double()  # it scales its logits by 0.25
-    own = Policy(model, VOCAB, 1.0, how=replace(PACKED, plain_head=False))
+    own = Policy(model, VOCAB, 1.0, chosen_forward=replace(PACKED, plain_head=False))
     _, actual = stats(own)
     _, plain = stats(Policy(model, VOCAB, 4.0))
     torch.testing.assert_close(actual.logprobs, plain.logprobs)
@@ -153,9 +153,8 @@ def test_the_policy_is_with_its_adapter_unless_asked_for_without():
 def test_sums_are_in_float32_at_least_and_where_the_model_is():
     for made, summed in (("bfloat16", "float32"), ("float32", "float32"), ("float64", "float64")):
         policy = Policy(random_model().to(getattr(torch, made)), VOCAB, 1.0)
-        assert policy.like.dtype == getattr(torch, summed)
-        assert policy.like.shape == (0,)
-    assert Policy(random_model().to("meta"), VOCAB, 1.0).like.device.type == "meta"
+        assert policy.sum_dtype == getattr(torch, summed)
+    assert Policy(random_model().to("meta"), VOCAB, 1.0).device.type == "meta"
 
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "gpt2", "gpt-neox", "phi3"])

@@ -83,8 +83,8 @@ def loaded(run: Path) -> None:
 
 
 def full(place: Path) -> None:
-    """The disk of the second process is full as it writes; the first writes too."""
-    if not is_first():
+    """The disk is full as the first process writes."""
+    if is_first():
         checkpoint.save_file = no_room
     with pytest.raises(OSError, match="No space left"):
         saved(place)

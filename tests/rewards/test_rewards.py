@@ -1,4 +1,4 @@
-"""Rewards of one's own beside the sampling: values, limits, and what changes under a run."""
+"""The user's reward functions during sampling: values, limits, and files that change."""
 
 import hashlib
 
@@ -9,7 +9,8 @@ from small_trainer import Judge, Tokenizer
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion
-from rlvr_cli.rollout.sampler import Rewarder, Sampler
+from rlvr_cli.rewards.rewarder import Rewarder
+from rlvr_cli.rollout.sampler import Sampler
 from verifiers import Verdict
 
 
@@ -30,20 +31,20 @@ def made(tmp_path, monkeypatch):
         rewarder.__exit__()
 
 
-def paid(rewarder, group):
+def rewarded(rewarder, group):
     texts = [rollout.text for rollout in group.rollouts]
-    return rewarder.paid(group, rewarder.begin(group.prompt.problem, texts))
+    return rewarder.reward(group, rewarder.start(group.prompt.problem, texts))
 
 
 def test_without_functions_a_reward_is_the_verdict_and_no_process_is_started():
-    group = paid(Rewarder(), made_group("a", RIGHT, WRONG))
+    group = rewarded(Rewarder(), made_group("a", RIGHT, WRONG))
     assert [(item.reward, item.rewards) for item in group.rollouts] == [(1.0, {}), (-1.0, {})]
 
 
 def test_each_value_is_kept_and_their_weighted_sum_trains(made):
     code = "def reward(problem, response): return len(problem['id']) + len(response)"
     rewarder = made(code, "my.py:0.5", "math:2", "format:0.25", "length", wrong=0.0)
-    group = paid(rewarder, made_group("a", RIGHT, WRONG))
+    group = rewarded(rewarder, made_group("a", RIGHT, WRONG))
     length = -len(group.rollouts[0].completion.token_ids) / 10
     own = len(group.prompt.problem.id) + len("text")
     first = {"my": own, "math": 1.0, "format": 1.0, "length": length}
@@ -56,7 +57,7 @@ def test_each_value_is_kept_and_their_weighted_sum_trains(made):
 
 def test_a_batch_is_a_group(made):
     code = "def reward(problems, responses): return [len(problems) + n for n in range(2)]"
-    group = paid(made(code), made_group("a", RIGHT, RIGHT))
+    group = rewarded(made(code), made_group("a", RIGHT, RIGHT))
     assert [item.reward for item in group.rollouts] == [2.0, 3.0]
 
 
@@ -64,20 +65,20 @@ def test_sampling_goes_on_while_a_function_runs(made, tmp_path):
     rewarder = made(
         "import os, time\n"
         "def reward(problem, response):\n"
-        "    while not os.path.exists('drawn'): time.sleep(0.01)\n"
+        "    while not os.path.exists('sampled'): time.sleep(0.01)\n"
         "    return 1.0\n",
         timeout=60,
     )
 
     prompts = [made_prompt("a"), made_prompt("b")]
 
-    def drawn():
+    def stream():
         yield 0, [Completion([3], [-1.0], "stop")]
-        (tmp_path / "drawn").touch()  # the first one's reward waits for the second to be drawn
+        (tmp_path / "sampled").touch()  # the first one's reward waits for the second to be sampled
         yield 1, [Completion([4], [-1.0], "stop")]
 
     sampler = Sampler(None, Tokenizer(), Judge(lambda text: text == "3"))
-    groups = sampler.verify(prompts, drawn(), rewarder, weight_version=2)
+    groups = sampler.judge(prompts, stream(), rewarder, weight_version=2)
     assert [(g.prompt, g.weight_version, g.rollouts[0].reward) for g in groups] == [
         (prompts[0], 2, 1.0),
         (prompts[1], 2, 1.0),
@@ -89,7 +90,7 @@ def test_what_takes_too_long_is_a_timeout_that_never_trains(made):
     rewarder = made(
         "def reward(problem, response, seen=[]):\n    while True: pass\n", "my.py", timeout=0.2
     )
-    group = paid(rewarder, made_group("a", RIGHT))
+    group = rewarded(rewarder, made_group("a", RIGHT))
     (rollout,) = group.rollouts
     assert (rollout.reward, rollout.rewards, group.judged) == (None, {}, [])
     assert rollout.verification.verdict is Verdict.TIMEOUT
@@ -99,7 +100,7 @@ def test_what_takes_too_long_is_a_timeout_that_never_trains(made):
 def test_a_function_that_fails_ends_with_its_line_and_the_problem(made):
     rewarder = made("def reward(problem, response):\n    return {}[response]")
     with pytest.raises(UserError, match=r"^reward my\.py: line 2: KeyError: 'text' \(problem "):
-        paid(rewarder, made_group("a", RIGHT))
+        rewarded(rewarder, made_group("a", RIGHT))
 
 
 def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(made, tmp_path):
@@ -110,10 +111,10 @@ def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(made, tmp_pa
     with pytest.raises(UserError, match="not the source that the run began with"):
         made(changed, sources=sources)
     lost = made_group("lost", RIGHT)
-    group = paid(rewarder, lost)  # the worker dies, and its successor loads the file anew
+    group = rewarded(rewarder, lost)  # the worker dies, and its successor loads the file anew
     assert group.rollouts[0].verification.reason == "reward my: worker died"
     with pytest.raises(UserError, match="not the source that the run began with"):
-        paid(rewarder, made_group("a", RIGHT))
+        rewarded(rewarder, made_group("a", RIGHT))
 
 
 def test_a_function_that_cannot_be_loaded_is_one_line(made):

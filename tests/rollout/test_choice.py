@@ -8,7 +8,7 @@ from conftest import random_model
 
 from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.model.pretrained import described_model
-from rlvr_cli.setup.plan import Choice, choose
+from rlvr_cli.setup.plan import EngineChoice, choose
 from rlvr_cli.training.update import check_agreement
 
 OTHER_TORCH = "vLLM 0.26.0 is built for torch 2.11.0, and torch 2.13.0 is here"
@@ -30,7 +30,7 @@ OTHER_TORCH = "vLLM 0.26.0 is built for torch 2.11.0, and torch 2.13.0 is here"
 )
 def test_the_choice_and_its_reason(asked, version, mismatch, has_gpu, name, reason):
     choice = choose(asked, version, mismatch, has_gpu)
-    assert isinstance(choice, Choice)
+    assert isinstance(choice, EngineChoice)
     assert choice.name == name
     assert reason in choice.reason
 

@@ -20,11 +20,11 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.runs.checkpoint import (
     check_savable,
     checkpoints,
+    intact_checkpoints,
     load_weights,
     prune_checkpoints,
     remove_checkpoints,
     save_checkpoint,
-    whole_checkpoints,
 )
 from rlvr_cli.training.state import State
 
@@ -88,23 +88,23 @@ def damage(run, step: int) -> None:
 
 def test_the_newest_whole_one_is_taken_and_the_damaged_are_named(run):
     lines: list[str] = []
-    assert [item.step for item in islice(whole_checkpoints(run, lines.append), 3)] == [10, 9, 2]
+    assert [item.step for item in islice(intact_checkpoints(run, lines.append), 3)] == [10, 9, 2]
     damage(run, 10)
-    actual = whole_checkpoints(run, lines.append)
+    actual = intact_checkpoints(run, lines.append)
     assert next(actual).step == 9
     assert lines == [f"{run}/checkpoints/step-10 is damaged: the checksum of config.json differs"]
     assert next(actual).step == 2
-    with pytest.raises(UserError, match="no checkpoint is whole; start a new run"):
+    with pytest.raises(UserError, match="every checkpoint is damaged; start a new run"):
         next(actual)
     damage(run, 9)
     damage(run, 2)
-    with pytest.raises(UserError, match="no checkpoint is whole; start a new run"):
-        next(whole_checkpoints(run, lines.append))
+    with pytest.raises(UserError, match="every checkpoint is damaged; start a new run"):
+        next(intact_checkpoints(run, lines.append))
     assert len(lines) == 4
 
 
 def test_without_any_there_is_none(tmp_path):
-    assert next(whole_checkpoints(tmp_path, print), None) is None
+    assert next(intact_checkpoints(tmp_path, print), None) is None
     for name in ("step-x", "step-0000000001", "astep-1", "step-1b"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
     assert checkpoints(tmp_path) == []

@@ -20,7 +20,7 @@ from rlvr_cli.cli.main import app
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.runs.checkpoint import whole_checkpoints
+from rlvr_cli.runs.checkpoint import intact_checkpoints
 from verifiers import api
 
 STEPS = 4
@@ -68,7 +68,7 @@ def damage(run: Path, step: int, how: str) -> None:
 def test_a_damaged_checkpoint_is_seen(run, how):
     damage(run, 4, how)
     lines = list[str]()
-    actual = next(whole_checkpoints(run, lines.append), None)
+    actual = next(intact_checkpoints(run, lines.append), None)
     assert actual is not None
     assert actual.step == 3
     assert len(lines) == 1
@@ -104,7 +104,7 @@ def test_when_all_are_damaged_nothing_is_touched(run):
     metrics = (run / "metrics.jsonl").read_bytes()
     done = resumed(run)
     assert done.exit_code == 2
-    assert "no checkpoint is whole; start a new run" in done.stderr
+    assert "every checkpoint is damaged; start a new run" in done.stderr
     assert (run / "metrics.jsonl").read_bytes() == metrics
 
 

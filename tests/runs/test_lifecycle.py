@@ -145,13 +145,14 @@ def test_the_minutes_of_earlier_lives_count(begin):
 )
 def test_it_is_saved_where_that_takes_a_small_share_or_after_ten_minutes(begin, takes, since, due):
     loop = begin("steps=1")
-    loop._saving_takes, loop._saved_at = takes, time.monotonic() - since
+    loop._save_seconds = takes
+    loop._saved_at = time.monotonic() - since
     assert loop._is_due() == due
 
 
 def test_it_is_saved_at_the_steps_that_are_named(begin):
     loop = begin("steps=4", "checkpoint.every=2")
-    loop._saving_takes = 0.0
+    loop._save_seconds = 0.0
     loop.trainer.step = 3
     assert not loop._is_due()
     loop.trainer.step = 4

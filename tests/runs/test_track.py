@@ -9,31 +9,31 @@ from small_runs import made_metrics, made_row, made_run
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.runs import track as module
-from rlvr_cli.runs.track import Mirrors, check_trackers
+from rlvr_cli.runs.track import Client, Mirrors, check_trackers
 from rlvr_cli.show.source import open_source
 
 OPENED: list[tuple] = []
 
 
-def kept(run, name, settings, first):
-    """A tracker that keeps what it is sent."""
+def recording(run, name, settings, first_step):
+    """A tracker that records what it is sent."""
     sent = []
-    OPENED.append((name, settings, first, sent))
-    return lambda *step: sent.append(step), lambda: sent.append("closed")
+    OPENED.append((name, settings, first_step, sent))
+    return Client(lambda *step: sent.append(step), lambda: sent.append("closed"))
 
 
 def failing(*args):
     def send(*step):
         raise ConnectionError("no\nnetwork")
 
-    return send, lambda: None
+    return Client(send, lambda: None)
 
 
 def late(*args):
     def close():
         raise TimeoutError("60 s")
 
-    return lambda *step: None, close
+    return Client(lambda *step: None, close)
 
 
 def absent(*args):
@@ -47,7 +47,7 @@ def mirrored(run, names, warned, first=1) -> Mirrors:
 @pytest.fixture
 def trackers(monkeypatch):
     OPENED.clear()
-    actual = {"kept": kept, "failing": failing, "late": late, "absent": absent}
+    actual = {"recording": recording, "failing": failing, "late": late, "absent": absent}
     monkeypatch.setattr(module, "TRACKERS", actual)
 
 
@@ -55,7 +55,7 @@ def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, t
     run, warned = made_run(tmp_path / "run"), []
     rows = [made_row("a", n, "wrong") for n in range(9)]
     for first in (9, 11):
-        mirrors = mirrored(run, ["kept"], warned, first)
+        mirrors = mirrored(run, ["recording"], warned, first)
         for step in (first, first + 1):
             mirrors.send(made_metrics(step, extra=True), rows)
         assert mirrors.close()
@@ -73,7 +73,7 @@ def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, t
 
 def test_one_that_fails_is_said_and_the_others_go_on(tmp_path, trackers):
     run, warned = made_run(tmp_path / "run"), []
-    mirrors = mirrored(run, ["absent", "failing", "late", "kept"], warned)
+    mirrors = mirrored(run, ["absent", "failing", "late", "recording"], warned)
     for step in (1, 2):
         mirrors.send(made_metrics(step), [])
     assert not mirrors.close()
@@ -138,7 +138,18 @@ def test_a_run_sends_what_it_measured_before_and_after_and_the_share_of_each_bou
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "find_spec", lambda name: name)
     small = ("--prompts", 2, "-n", 2, "--max-tokens", 8, "--set", "eval.limit=4", "-q")
-    run = ("train", "--algo", "reinforce", "--steps", 1, *small, "--track", "kept", "--out", "run")
+    run = (
+        "train",
+        "--algo",
+        "reinforce",
+        "--steps",
+        1,
+        *small,
+        "--track",
+        "recording",
+        "--out",
+        "run",
+    )
     done = invoke(*run)
     assert done.exit_code == 0, done.stderr
     (*_, sent) = OPENED[0]
@@ -149,7 +160,7 @@ def test_a_run_sends_what_it_measured_before_and_after_and_the_share_of_each_bou
         assert figures["held_out_pass@1"] == summary[when]["pass@1"]
         assert figures["held_out_pass@1_high"] == summary[when]["interval"][1]
     assert {"clip_fraction_low", "clip_fraction_high"} <= first[1].keys()
-    assert invoke("show", "run", "--track", "kept").exit_code == 0
+    assert invoke("show", "run", "--track", "recording").exit_code == 0
     again = OPENED[1][-1]
     assert [step for step, *_ in again[:-1]] == [0, 1, 1]
     assert again[0][1]["held_out_pass@1"] == summary["before"]["pass@1"]

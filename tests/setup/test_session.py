@@ -17,7 +17,7 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.rollout.engines import vllm_engine
 from rlvr_cli.setup import session as module
 from rlvr_cli.setup.memory import Machine
-from rlvr_cli.setup.plan import Choice, plan_for
+from rlvr_cli.setup.plan import EngineChoice, plan_for
 from rlvr_cli.setup.session import open_session, prompts_for, unreadable_golds
 from verifiers import Attempt, Verdict, Verifier
 
@@ -92,7 +92,7 @@ def test_on_a_gpu_an_evaluation_loads_halves_beside_it_and_gives_vllm_the_card(
     monkeypatch.setattr(vllm_engine, "known_architectures", lambda: ["Qwen2ForCausalLM"])
     plan = plan_for(resolve(set_layer(["threads=1", "rollout.precision=bfloat16"])), PROBLEMS)
     config = plan.config.model_copy(update={"engine": "vllm"})
-    plan = replace(plan, config=config, engine=Choice("vllm", "as set"))
+    plan = replace(plan, config=config, engine=EngineChoice("vllm", "as set"))
     with open_session(plan, training) as session:
         assert session.device.type == "cuda"
         assert session.memory.machine is gpu

@@ -27,7 +27,7 @@ def test_the_groups_of_a_run(tmp_path):
     ]
     assert [row["step"] for row in run.metrics] == [1, 2]
     assert [problem.tally.correct for problem in run.held_out()[""]] == [1] * 6
-    assert [problem.tally.correct for problem in run.held_out("before")[""]] == [0] * 6
+    assert [problem.tally.correct for problem in run.held_out(before_training=True)[""]] == [0] * 6
 
 
 def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal(tmp_path):
@@ -46,7 +46,7 @@ def test_what_a_reward_of_ones_own_paid_trained_whatever_its_verdict(tmp_path):
     rows = tuple(made_row("a", n, "unparseable_gold", reward=float(n)) for n in range(4))
     group = StoredGroup(3, 1, rows, config)
     assert (group.fate, len(group.judged)) == ("trained", 4)
-    assert [reward for reward, _ in group.paid.values()] == [0, 1, 2, 3]
+    assert [reward for reward, _ in group.scores.values()] == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_a_reward_of_ones_own_paid_trained_whatever_its_verdict(tmp_path):
 )
 def test_rewards_and_advantages_are_those_of_the_run(tmp_path, settings, rewards, expected):
     run = open_source(made_run(tmp_path / "run", *settings))
-    actual = next(run.groups()).paid
+    actual = next(run.groups()).scores
     assert [item for item, _ in actual.values()] == pytest.approx(rewards)
     assert [item for _, item in actual.values()] == pytest.approx(expected, abs=1e-4)
 
@@ -76,7 +76,7 @@ def test_what_trains_is_what_the_filter_of_the_run_lets_through(tmp_path):
     config = open_source(made_run(tmp_path / "own", "algorithm.filter.metric=math")).config
     assert StoredGroup(1, 1, tuple(rows), config).fate == "trained"
     long = StoredGroup(1, 1, tuple(row | {"n_tokens": 2**31 - 1} for row in rows), config)
-    assert long.paid == {0: (0.0, 0.0), 1: (0.0, 0.0)}  # a penalty of 1 each
+    assert long.scores == {0: (0.0, 0.0), 1: (0.0, 0.0)}  # a penalty of 1 each
     odd = StoredGroup(1, 1, tuple(row | {"rewards": [7]} for row in rows), config)
     assert odd.fate == "dropped, all right"
 

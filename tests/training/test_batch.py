@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from small_samples import Row, policy_like, samples_of
+from small_samples import Row, policy_stub, samples_of
 
 from rlvr_cli.training.batch import micro_batches
 
-POLICY = policy_like(torch.zeros(1))
+POLICY = policy_stub(torch.float32)
 
 
 def make_row(prompt: int, length: int, group: int) -> Row:
@@ -46,7 +46,7 @@ def test_what_fits_is_passed_at_once():
 
 def test_padded_rows_go_together_by_length_and_padding_counts():
     # 6, 6, 10, 11, 12, 14, 15, 15 and 35 tokens with their prompts, each as long as the longest.
-    padded = policy_like(torch.zeros(1), packed=False)
+    padded = policy_stub(torch.float32, packed=False)
     sizes = {
         most: [len(batch.rows) for batch in micro_batches(padded, SAMPLES, range(9), most)]
         for most in (315, 314, 30, 1)
@@ -56,7 +56,7 @@ def test_padded_rows_go_together_by_length_and_padding_counts():
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_batches_are_laid_out_as_the_policy_computes_them(packed):
-    policy = policy_like(torch.zeros(1).double(), packed)
+    policy = policy_stub(torch.float64, packed)
     (batch,) = micro_batches(policy, SAMPLES, [0, 1], 100)
     assert (batch.inputs.layout is not None) == packed
     assert (batch.inputs.attention_mask is None) == packed

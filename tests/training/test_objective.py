@@ -6,7 +6,7 @@ import pytest
 import torch
 from conftest import double_model
 from families import VOCAB
-from small_samples import Row, policy_like, samples_of
+from small_samples import Row, policy_stub, samples_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
@@ -26,7 +26,7 @@ DENOMINATORS = LossDenominators(9, 3, 3)
 
 
 def batch_of(*rows: Row) -> MicroBatch:
-    policy = policy_like(torch.zeros(()).double())
+    policy = policy_stub(torch.float64)
     (batch,) = micro_batches(policy, samples_of(rows), range(len(rows)), 1000)
     return batch
 

@@ -11,6 +11,8 @@ from rlvr_cli.model.forward import Sample, own_logprobs
 
 Listener = Callable[[int], None]
 """A callback for every token id as it is drawn, of all responses."""
+CompletionStream = Generator[tuple[int, list[Completion]]]
+"""(Prompt index, its G completions) as groups finish, in any order."""
 _SCORED = 8
 """Tokens a prompt on which an engine is compared with the model at the start."""
 
@@ -27,7 +29,7 @@ class Engine:
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
-    ) -> Generator[tuple[int, list[Completion]]]:
+    ) -> CompletionStream:
         """Yield (prompt index, its G completions) as groups finish, in any order.
 
         Sample i of prompt p is drawn with seed `seeds[p] + i` and does not depend on what else is

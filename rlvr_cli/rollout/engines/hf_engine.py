@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -17,7 +17,7 @@ from transformers import (
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.packing import attention_sizes, send
-from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
+from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener, refuse_prompts
 from rlvr_cli.rollout.engines.decoding import GroupCache, moved_up, quick_layers
 from rlvr_cli.rollout.engines.sampling import Drawn, Fetched, sample, uniform
 
@@ -61,7 +61,7 @@ class TransformersEngine(Engine):
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
-    ) -> Generator[tuple[int, list[Completion]]]:
+    ) -> CompletionStream:
         """Generate as `Engine.generate` says; prompts of like length are decoded together, a group
         whose keys and values do not fit at once alone and in parts."""
         refuse_prompts(prompts, params.max_tokens, self.context)

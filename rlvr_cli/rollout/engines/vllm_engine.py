@@ -8,7 +8,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from rlvr_cli.core.files import make_directory, writing
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import is_joined, world
-from rlvr_cli.rollout.engines.base import Engine, Listener, refuse_prompts
+from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener, refuse_prompts
 
 SEQUENCES = 512
 """Responses that are decoded together at most."""
@@ -165,7 +165,7 @@ class VllmEngine(Engine):
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
-    ) -> Generator[tuple[int, list[Completion]]]:
+    ) -> CompletionStream:
         """Generate as `Engine.generate` says; groups come as they end, closing aborts the rest."""
         refuse_prompts(prompts, params.max_tokens, self.context)
         core = self.llm.llm_engine

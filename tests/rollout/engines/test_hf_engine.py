@@ -53,7 +53,7 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
         for p in groups
         for c in groups[p]
     ]
-    policy = Policy(model, VOCAB, temperature, how=forward)
+    policy = Policy(model, VOCAB, temperature, chosen_forward=forward)
     for batch in micro_batches(policy, samples_of(rows), range(len(rows)), 40):
         with torch.no_grad():
             logprobs = policy(batch.inputs).logprobs
