@@ -2,6 +2,7 @@
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,15 @@ def test_dependabot_looks_at_the_packages_and_at_the_actions():
     updates = load(GITHUB / "dependabot.yml")["updates"]
     assert {item["package-ecosystem"] for item in updates} == {"pip", "github-actions"}
     assert {item["directory"] for item in updates} == {"/"}
+
+
+def test_every_test_that_a_target_of_the_makefile_names_exists():
+    """The lists of what runs beside other versions, which a moved file would leave silently."""
+    named = set()
+    for name in ("lowest", "highest", "vllm"):
+        command = ["make", "--dry-run", "--old-file", f".venv-{name}/installed", f"test-{name}"]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        named |= set(re.findall(r"\btests/[\w./]+", done.stdout))
+    assert len(named) > 20
+    for path in named:
+        assert (ROOT / path).exists(), path

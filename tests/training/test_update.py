@@ -202,7 +202,7 @@ def update_of_the_whole(name: str) -> tuple[dict[str, float], dict[str, torch.Te
 
 
 @pytest.mark.parametrize("name", ROWS)
-@pytest.mark.parametrize("micro_tokens", [1, 16, 30, 60])
+@pytest.mark.parametrize("micro_tokens", [1, 30])
 def test_cutting_the_batch_changes_nothing(name, micro_tokens):
     metrics, gradients = update_of_the_whole(name)
     cut = Made(ROWS[name], micro_tokens)
