@@ -40,7 +40,8 @@ def paired(
     rng: np.random.Generator,
 ) -> float:
     """Return the share of trials whose interval of the difference holds the true one."""
-    (a, b), (far, share) = law, lift
+    (a, b) = law
+    (far, share) = lift
     rates = rng.beta(a, b, (trials, size))
     lifted = rates + far * (1 - rates) * (rng.random((trials, size)) < share)
     differences = (rng.binomial(k, lifted) - rng.binomial(k, rates)) / k

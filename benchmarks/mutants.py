@@ -265,7 +265,8 @@ def main() -> None:
             copies.put(copy_checkout(Path(directory, str(number))))
 
         def survivors(module: str) -> tuple[int, list[Mutant]]:
-            copy, tests = copies.get(), tests_of(module)
+            copy = copies.get()
+            tests = tests_of(module)
             started = time.monotonic()
             if not run_tests(copy, tests, None):
                 copies.put(copy)  # the others wait for it

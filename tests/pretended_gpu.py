@@ -34,17 +34,34 @@ from rlvr_cli.__main__ import main
 from rlvr_cli.training.record import StepRecord
 
 GPU = torch.device("cuda", 0)
-NAME, TOTAL, TAKEN = "NVIDIA H100 80GB HBM3", 80 << 30, 2 << 30
+NAME = "NVIDIA H100 80GB HBM3"
+TOTAL = 80 << 30
+TAKEN = 2 << 30
 HALVES = (torch.bfloat16, torch.float16)
 WAITING = {
-    *("nonzero", "masked_select", "equal", "bincount", "is_nonzero", "_local_scalar_dense"),
-    *("_unique2", "unique_dim", "unique_consecutive", "_assert_async"),
+    "nonzero",
+    "masked_select",
+    "equal",
+    "bincount",
+    "is_nonzero",
+    "_local_scalar_dense",
+    "_unique2",
+    "unique_dim",
+    "unique_consecutive",
+    "_assert_async",
 }
 """Operators whose result has a size or a value that the CPU must know."""
 INDEXING = ("index", "index_put", "index_put_", "_index_put_impl_", "_unsafe_index")
 TAKES_NUMBERS = {
-    *("fill_", "masked_fill", "masked_fill_", "where", "full_like", "_fused_adamw_"),
-    *("index_put", "index_put_", "_index_put_impl_"),
+    "fill_",
+    "masked_fill",
+    "masked_fill_",
+    "where",
+    "full_like",
+    "_fused_adamw_",
+    "index_put",
+    "index_put_",
+    "_index_put_impl_",
     *(f"_foreach_{name}" for name in ("mul", "mul_", "div", "div_", "add", "add_")),
 }
 """Operators beside the pointwise ones that take a CPU's tensor without a dimension."""
@@ -200,7 +217,8 @@ class Mode(TorchDispatchMode):
 
     def place(self) -> str:
         """Return the two innermost lines of the project that are running."""
-        frame, found = sys._getframe(1), []
+        frame = sys._getframe(1)
+        found = []
         while frame is not None and len(found) < 2:
             _, is_ours, name = frame.f_code.co_filename.rpartition("/rlvr_cli/")
             if is_ours:
@@ -340,14 +358,15 @@ def varlen_operators(attends: Callable[[str], None]) -> dict[Any, Callable[..., 
 
 
 def attention_of_runs(
-    given: SimpleNamespace, of_out: torch.Tensor | None = None
+    given: SimpleNamespace, grad_out: torch.Tensor | None = None
 ) -> list[torch.Tensor]:
     """Compute attention of runs by its definition, in float32: the output [N, heads, D], or with
     its gradient those of query, key and value. Causal means from the end of each run."""
     query, key, value = given.query, given.key, given.value
-    written = [query] if of_out is None else [query, key, value]
+    written = [query] if grad_out is None else [query, key, value]
     sums = [torch.zeros_like(tensor, dtype=torch.float32) for tensor in written]
-    kv_heads, times = key.shape[1], query.shape[1] // key.shape[1]
+    kv_heads = key.shape[1]
+    times = query.shape[1] // key.shape[1]
     scale = query.shape[-1] ** -0.5 if given.scale is None else given.scale
     ends_q, ends_k = given.cu_seq_q.tolist(), given.cu_seq_k.tolist()
     for run in range(len(ends_q) - 1):
@@ -361,17 +380,17 @@ def attention_of_runs(
             sees = torch.ones(N, M, dtype=torch.bool).tril(M - N)
             scores.masked_fill_(~sees, -torch.inf)
         p = scores.softmax(-1)
-        if of_out is None:
+        if grad_out is None:
             sums[0][rows] = (p @ v).transpose(0, 1)
             continue
-        of_o = of_out[rows].float().transpose(0, 1)
-        of_p = of_o @ v.transpose(1, 2)
-        of_scores = p * (of_p - (of_p * p).sum(-1, keepdim=True)) * scale
-        sums[0][rows] = (of_scores @ k).transpose(0, 1)
-        of_keys = (of_scores.transpose(1, 2) @ q).unflatten(0, (kv_heads, times)).sum(1)
-        of_values = (p.transpose(1, 2) @ of_o).unflatten(0, (kv_heads, times)).sum(1)
-        sums[1][keys] += of_keys.transpose(0, 1)
-        sums[2][keys] += of_values.transpose(0, 1)
+        grad_o = grad_out[rows].float().transpose(0, 1)
+        grad_p = grad_o @ v.transpose(1, 2)
+        grad_scores = p * (grad_p - (grad_p * p).sum(-1, keepdim=True)) * scale
+        sums[0][rows] = (grad_scores @ k).transpose(0, 1)
+        grad_keys = (grad_scores.transpose(1, 2) @ q).unflatten(0, (kv_heads, times)).sum(1)
+        grad_values = (p.transpose(1, 2) @ grad_o).unflatten(0, (kv_heads, times)).sum(1)
+        sums[1][keys] += grad_keys.transpose(0, 1)
+        sums[2][keys] += grad_values.transpose(0, 1)
     return [total.to(query.dtype) for total in sums]
 
 
@@ -388,7 +407,10 @@ def sdpa_kernel(query: torch.Tensor, key: torch.Tensor, mask: Any, enable_gqa: b
 class Queue:
     """A stream of the GPU, or an event in one: all that was asked of it is done."""
 
-    device, device_index, stream_id, device_type = GPU, 0, 0, 1
+    device = GPU
+    device_index = 0
+    stream_id = 0
+    device_type = 1
 
     def __init__(self, *_: object, **__: object) -> None:
         pass
@@ -419,7 +441,8 @@ class Generator(torch.Generator):
 def replacements(mode: Mode) -> Iterator[Any]:
     """Yield what is to be replaced: functions of torch that ask a driver below what a mode sees."""
     tensor, as_tensor, to = torch.tensor, torch.as_tensor, torch.Tensor.to
-    attention, join = F.scaled_dot_product_attention, dist.init_process_group
+    attention = F.scaled_dot_product_attention
+    join = dist.init_process_group
     load = PreTrainedModel.from_pretrained.__func__
     properties = SimpleNamespace(name=NAME, total_memory=TOTAL, major=9, minor=0)
     cuda = {
@@ -497,8 +520,8 @@ def replacements(mode: Mode) -> Iterator[Any]:
     yield patch.object(PreTrainedModel, "from_pretrained", classmethod(loaded))
     yield patch.object(dist, "init_process_group", partial(over_gloo, join))
     for name in ("device", "is_cuda"):
-        of_slice = property(lambda self, name=name: getattr(self._local_tensor, name))
-        yield patch.object(DTensor, name, of_slice, create=True)
+        local_attribute = property(lambda self, name=name: getattr(self._local_tensor, name))
+        yield patch.object(DTensor, name, local_attribute, create=True)
     # FSDP2's, which sets the data of a CPU's tensor to a GPU's, and refuses what lies on meta.
     folder = "torch.distributed.fsdp._fully_shard"
     for name in ("_fsdp_init", "_fully_shard"):
@@ -526,19 +549,21 @@ def to_device(params: Sequence[Any], buffers: Sequence[Any], device: Any) -> Non
 @contextmanager
 def pretended_gpu() -> Iterator[Report]:
     """Let this process have a GPU."""
-    mode, phase = Mode(), StepRecord.phase
+    mode = Mode()
+    phase = StepRecord.phase
 
     @contextmanager
     def named_phase(record: StepRecord, name: str, memory: str | None = None) -> Iterator[None]:
-        before, mode.report.phase = mode.report.phase, name
+        before = mode.report.phase
+        mode.report.phase = name
         try:
             with phase(record, name, memory):
                 yield
         finally:
             mode.report.phase = before
 
-    swap = torch.__future__.set_swap_module_params_on_conversion
-    swap(True)  # so that tied weights stay tied when a module moves
+    # Tied weights stay tied when a module moves.
+    torch.__future__.set_swap_module_params_on_conversion(True)
     try:
         with ExitStack() as stack:
             stack.enter_context(patch.object(StepRecord, "phase", named_phase))
@@ -547,4 +572,4 @@ def pretended_gpu() -> Iterator[Report]:
             stack.enter_context(mode)
             yield mode.report
     finally:
-        swap(False)
+        torch.__future__.set_swap_module_params_on_conversion(False)

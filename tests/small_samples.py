@@ -11,8 +11,13 @@ from rlvr_cli.core.types import TOKEN_FIGURES
 from rlvr_cli.model.forward import PACKED
 
 COLUMNS = (
-    *("rollout_logprobs", "old_logprobs", "entropy", "ref_logprobs", "old_values"),
-    *("advantages", "returns"),
+    "rollout_logprobs",
+    "old_logprobs",
+    "entropy",
+    "ref_logprobs",
+    "old_values",
+    "advantages",
+    "returns",
 )
 
 

@@ -157,7 +157,8 @@ def gpu_arguments(**more) -> SimpleNamespace:
 
 
 def test_trl_is_the_last_column_and_takes_the_engine_of_ours(monkeypatch):
-    gpu_run, asked = benchmark("gpu_run"), []
+    gpu_run = benchmark("gpu_run")
+    asked = []
 
     def measured(column, engine, *_):
         asked.append((column.name, engine))
@@ -179,7 +180,8 @@ def test_trl_is_the_last_column_and_takes_the_engine_of_ours(monkeypatch):
 
 
 def test_a_column_without_time_is_said_to_have_none(tmp_path):
-    gpu_run, out = benchmark("gpu_run"), tmp_path / "table.md"
+    gpu_run = benchmark("gpu_run")
+    out = tmp_path / "table.md"
     args = gpu_arguments(model="tiny", out=out)
     text = gpu_run.measure(list(gpu_run.columns_of_table(args)), args)
     assert text.count("no time was left") == text.splitlines()[4].count("tiny")

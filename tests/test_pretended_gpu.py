@@ -33,9 +33,26 @@ pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="a GPU is here: ask it by benchmarks/gpu_run.py right"
 )
 STEP = (
-    *("train", "--engine", "transformers", "--limit", "8", "-q", "--out", "run"),
-    *("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "optim.compile=off"),
-    *("--set", "eval.limit=0", "--set", "optim.micro_tokens=60"),
+    "train",
+    "--engine",
+    "transformers",
+    "--limit",
+    "8",
+    "-q",
+    "--out",
+    "run",
+    "--prompts",
+    "2",
+    "-n",
+    "4",
+    "--max-tokens",
+    "8",
+    "--set",
+    "optim.compile=off",
+    "--set",
+    "eval.limit=0",
+    "--set",
+    "optim.micro_tokens=60",
 )
 """Two prompts of four responses of eight tokens, a prompt a forward pass."""
 CRITIC = "algorithm.advantage.critic"
@@ -102,7 +119,8 @@ FAULTS = {
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two random models of two layers, `policy` and `teacher`, with the built-in tokenizer."""
-    tokenizer, place = load_model("tiny").tokenizer, tmp_path_factory.mktemp("models")
+    tokenizer = load_model("tiny").tokenizer
+    place = tmp_path_factory.mktemp("models")
     for seed, name in enumerate(("policy", "teacher")):
         torch.manual_seed(seed)
         config = Qwen2Config(
@@ -211,7 +229,9 @@ class PushedTo:
     """Stands for vLLM: keeps what is pushed, as it is when it comes."""
 
     def __init__(self, directory: str, **settings: object) -> None:
-        self.settings, self.pushed, self.calls = settings, {}, []
+        self.settings = settings
+        self.pushed = {}
+        self.calls = []
         self.model_config = SimpleNamespace(max_model_len=128)
 
     def apply_model(self, function: Callable) -> list:
@@ -238,7 +258,8 @@ def test_weights_are_pushed_to_vllm_without_a_wait(rank, models, tmp_path, monke
     monkeypatch.setitem(sys.modules, "vllm", SimpleNamespace(LLM=PushedTo))
 
     def program() -> int:
-        model, optim = load_model(str(models / "policy")).model, OptimConfig(precision="bfloat16")
+        model = load_model(str(models / "policy")).model
+        optim = OptimConfig(precision="bfloat16")
         engine = VllmEngine(model, 275, (257,), 1024, 0.5, "bfloat16")
         if rank:
             add_adapter(model, rank, 4, "all-linear", seed=0)
