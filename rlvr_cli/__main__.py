@@ -6,9 +6,8 @@ import signal
 import sys
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(
-        signal.SIGINT, signal.SIG_DFL
-    )  # a command sets its own; so none leaves a traceback
+    # A command sets a handler of its own. Until then Ctrl-C must leave no traceback.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def main() -> None:
@@ -20,8 +19,9 @@ def main() -> None:
         from rlvr_cli.ranks.launch import end, silence_others
 
         silence_others()
-        if fault_here := other_verifiers() or known_fault():  # before anything imports them
-            os.write(2, f"rlvr: error: {fault_here}\n".encode())
+        obstacle = other_verifiers() or known_fault()  # before anything imports these libraries
+        if obstacle:
+            os.write(2, f"rlvr: error: {obstacle}\n".encode())
             sys.exit(2)
         code = _run(sys.argv[1:] or ["--help"])
         end()
@@ -37,6 +37,7 @@ def main() -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    """Run the command and return its exit code. Report a mistake in the arguments."""
     import typer
 
     from rlvr_cli.cli.errors import report
@@ -54,13 +55,13 @@ def _run(arguments: list[str]) -> int:
         from rlvr_cli.config.overlay import foreign_answer
 
         context = getattr(error, "ctx", None)
-        where = context.command_path if context else "rlvr"
-        if answer := foreign_answer(getattr(error, "option_name", None) or ""):
-            report(f"{answer} ({where} --help)")
-            return 2
-        message = error.format_message()  # type: ignore[attr-defined]
-        message = re.sub(r"Invalid value for '([^']+)': Input should (.+)", r"\1 must \2", message)
-        report(f"{message.replace('Value error, ', '')} ({where} --help)")
+        command = context.command_path if context else "rlvr"
+        message = foreign_answer(getattr(error, "option_name", None) or "")
+        if not message:
+            message = error.format_message()  # type: ignore[attr-defined]
+            pattern = r"Invalid value for '([^']+)': Input should (.+)"
+            message = re.sub(pattern, r"\1 must \2", message).replace("Value error, ", "")
+        report(f"{message} ({command} --help)")
         return 2
 
 

@@ -18,12 +18,12 @@ from rlvr_cli.ranks.launch import reports_errors
 _OUT_OF_MEMORY = re.compile(
     "can't allocate memory|out of memory|not enough memory|Resource temporarily unavailable"
 )
-"""The words of torch's RuntimeError, and of the tokenizers where the system gives no thread."""
+"""What torch's RuntimeError says, and the tokenizers when the system refuses a thread."""
 
 
 @contextmanager
 def reported_errors(interrupted: str = "") -> Iterator[None]:
-    """Report a mistake or a fault in one line with exit code 2; end quietly for a closed pipe.
+    """Report a mistake or a fault in one line with exit code 2. End quietly for a closed pipe.
 
     After Ctrl-C or SIGTERM it prints the text of the KeyboardInterrupt, else `interrupted`.
     """
@@ -39,7 +39,8 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
         report(str(error))
         raise typer.Exit(3 if isinstance(error, RunStoppedError) else 2) from None
     except KeyboardInterrupt as error:
-        if note := str(error) or interrupted:
+        note = str(error) or interrupted
+        if note:
             with suppress(OSError):
                 print(f"rlvr: interrupted; {note}", file=sys.stderr)
         raise typer.Exit(130) from None
@@ -71,8 +72,9 @@ def fault(error: BaseException) -> str:
     except Exception:  # no room, no directory, no memory
         details = "its details could not be written"
     name = type(error).__name__
-    what = f"{name}: {reason}" if reason else name
-    return f"{what} (a fault that was not foreseen; {details})"
+    if reason:
+        name = f"{name}: {reason}"
+    return f"{name} (a fault that was not foreseen; {details})"
 
 
 def report(message: str) -> None:

@@ -101,32 +101,38 @@ def train(
     Piped, stdout carries one JSON object of metrics per step.
     """
     with reported_errors():
-        from rlvr_cli.cli import resolve as given
         from rlvr_cli.cli.listings import list_algorithms, list_settings
+        from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
         from rlvr_cli.config import as_yaml
         from rlvr_cli.console.display import Display
 
-        if list_ or settings:
-            return list_algorithms() if list_ else list_settings(ctx.obj["data"] or [])
-        begin(processes, "-" in (ctx.obj["data"] or ()))
-        flags = given.read_flags(ctx.obj, "train")
+        sources = ctx.obj["data"] or []
+        if list_:
+            return list_algorithms()
+        if settings:
+            return list_settings(sources)
+        begin(processes, "-" in sources)
+        flags = read_flags(ctx.obj, "train")
         display = Display(quiet, verbose)
         if resume is not None:
-            others = {"--config": config, "--out": out, "--check": check, "--from": from_}
-            resolved = given.load_again(
-                resume, flags, set_, [name for name, value in others.items() if value]
-            )
+            fixed = {"--config": config, "--out": out, "--check": check, "--from": from_}
+            options_used = [name for name, value in fixed.items() if value]
+            resolved = load_again(resume, flags, set_, options_used)
         else:
-            resolved = given.load("train", flags, set_, config, from_)
+            resolved = load("train", flags, set_, config, from_)
         if print_config:
             from rlvr_cli.setup.plan import foreseen
 
             return print(as_yaml(foreseen(resolved)), end="")
         if resume is None and from_ is None:
-            given.say_own_settings([resolved.model], display)
+            say_model_settings([resolved.model], display)
+        from rlvr_cli.cli.train import resume as resume_run
         from rlvr_cli.cli.train import start
 
-        start(resolved, resume or out, display, track or (), resume is not None, check)
+        if resume is not None:
+            resume_run(resolved, resume, display, track or ())
+        else:
+            start(resolved, out, display, track or (), check_only=check)
         return None
 
 
@@ -152,9 +158,7 @@ def eval_(
         ),
     ] = None,
     list_: Annotated[bool, output("--list", help="List the problem sets.")] = False,
-    judge: Annotated[
-        str, report(help="Judge: rlvr, math-verify, or both to compare them.")
-    ] = "rlvr",
+    judge: Annotated[str, report(help="Judge: rlvr or math-verify.")] = "rlvr",
     format: Annotated[
         Literal["table", "md", "csv", "json"],
         report(help="Format of the figures: a table on the screen, or one of these on stdout."),
@@ -173,12 +177,11 @@ def eval_(
       rlvr eval aime24 amc23 --model Qwen/Qwen3-1.7B -n 16 --out results/qwen
       rlvr eval aime24 --model runs/RUN -n 16 --against results/qwen
       cat responses.jsonl | rlvr eval --responses - --by level
-      rlvr eval --responses made.jsonl --judge both > differ.jsonl
+      rlvr eval --responses made.jsonl --judge math-verify
       cat problems.jsonl | rlvr eval - --limit 50 > responses.jsonl
 
-    Piped, stdout carries one JSON object per response (with --judge both, where the judges differ).
-    With --out it stays empty, and a stopped evaluation goes on where it was when the command is
-    given again.
+    Piped, stdout carries one JSON object per response. With --out it stays empty, and a stopped
+    evaluation goes on where it was when the command is given again.
     """
     after = "nothing is kept; rlvr eval with --out DIR keeps the responses that it has sampled"
     if out is not None:
@@ -188,15 +191,21 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
-        from rlvr_cli.cli import resolve as given
+        from rlvr_cli.cli.resolve import load, read_flags, say_model_settings
         from rlvr_cli.console.display import Display
         from rlvr_cli.data.sources import canonical
         from rlvr_cli.evaluation.publish import report_options
 
-        asked = report_options(
-            k or (), by or (), against, out, judge, format, set_ or (), bool(responses)
+        report_settings = report_options(
+            k=k or (),
+            by=by or (),
+            against=against,
+            out=out,
+            judge=judge,
+            format=format,
+            assignments=set_ or (),
         )
-        flags = given.read_flags({**ctx.obj, "model": None, "data": None}, "eval")
+        flags = read_flags({**ctx.obj, "model": None, "data": None}, "eval")
         if responses:
             from rlvr_cli.core.errors import UserError
             from rlvr_cli.evaluation.publish import score
@@ -206,21 +215,21 @@ def eval_(
                     "--responses judges what is in its files; leave --model out, and give at most "
                     "one problem set, which has their gold answers"
                 )
-            plain = given.load("responses", flags, set_, config)
-            return score(plain, responses, data or (), asked, Display(quiet))
+            plain = load("responses", flags, set_, config)
+            return score(plain, responses, data or (), report_settings, Display(quiet))
         begin(processes, "-" in (data or ()))
         models = [{"model": name} for name in dict.fromkeys(model or ())]
         sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, data or ()))]
         configs = [
-            given.load("eval", flags | of_model | of_set, set_, config)
-            for of_model in models or [{}]
-            for of_set in sources or [{}]
+            load("eval", {**flags, **model_flag, **data_flag}, set_, config)
+            for model_flag in models or [{}]
+            for data_flag in sources or [{}]
         ]
         display = Display(quiet)
-        given.say_own_settings([config.model for config in configs], display)
+        say_model_settings([config.model for config in configs], display)
         from rlvr_cli.cli.eval import eval_ as command
 
-        command(configs, asked, display)
+        command(configs, report_settings, display)
         return None
 
 
@@ -307,32 +316,33 @@ def show(
         if explain and step is None and len(numbers) == 1:  # --explain 30
             step = int(numbers[0].name)
             paths.remove(numbers[0])
-        opened, display = [open_source(path) for path in paths], Display(stderr=False)
+        opened = [open_source(path) for path in paths]
+        display = Display(stderr=False)
         runs = sum(source.config is not None for source in opened)
-        of_responses = not (step is None and verdict is None and problem is None)
-        of_runs = {"--follow": follow, "--explain": explain, "--track": track}
-        option = next((name for name, value in of_runs.items() if value), None)
-        is_no_verdict = verdict is not None and verdict not in list(Verdict)
-        mistakes = {
-            "show: give the directory of a run or a result": not opened,
-            "show: give runs or results, not both": 0 < runs < len(opened),
-            "--group is a group of one step; give --step as well": group is not None
-            and step is None,
-            "show: responses are those of one run or result; give one": len(opened) > 1
-            and (of_responses or explain),
-            f"{option} takes runs only": option and not runs,
-            "--by takes results only": by and runs,
-            f"--verdict {verdict} is no verdict; choose from {', '.join(Verdict)}": is_no_verdict,
-        }
-        if mistake := next((text for text, holds in mistakes.items() if holds), None):
-            raise UserError(mistake)
+        responses = step is not None or verdict is not None or problem is not None
+        if not opened:
+            raise UserError("show: give the directory of a run or a result")
+        if 0 < runs < len(opened):
+            raise UserError("show: give runs or results, not both")
+        if group is not None and step is None:
+            raise UserError("--group is a group of one step; give --step as well")
+        if len(opened) > 1 and (responses or explain):
+            raise UserError("show: responses are those of one run or result; give one")
+        for option, value in {"--follow": follow, "--explain": explain, "--track": track}.items():
+            if value and not runs:
+                raise UserError(f"{option} takes runs only")
+        if by and runs:
+            raise UserError("--by takes results only")
+        if verdict is not None and verdict not in list(Verdict):
+            known = ", ".join(Verdict)
+            raise UserError(f"--verdict {verdict} is no verdict; choose from {known}")
         if track:
             send_to(track, opened, display)
         elif html is not None:
             write_page(opened, html, display)
         elif explain:
             explain_step(opened[0], step, group, display)
-        elif of_responses:
+        elif responses:
             screen.show_responses(opened[0], step, group, problem, verdict, display)
         elif follow:
             screen.follow(opened, display)
@@ -382,16 +392,16 @@ def sample(
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
-        from rlvr_cli.cli import resolve as given
+        from rlvr_cli.cli.resolve import load, read_flags, say_model_settings
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.errors import UserError
 
         if not inputs:
             raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        flags = {"eval.samples": 1} | given.read_flags(ctx.obj, "sample")
-        resolved = given.load("sample", flags, set_, config)
+        flags = {"eval.samples": 1, **read_flags(ctx.obj, "sample")}
+        resolved = load("sample", flags, set_, config)
         display = Display(quiet)
-        given.say_own_settings([resolved.model], display)
+        say_model_settings([resolved.model], display)
         from rlvr_cli.cli.eval import sample as command
 
         command(resolved, inputs, out, display)

@@ -1,5 +1,6 @@
 """Make a flag for each setting that a command reads, and declare the options shared by commands."""
 
+from collections.abc import Mapping
 from functools import partial
 from importlib import resources
 from inspect import Parameter, Signature
@@ -10,13 +11,17 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand
 
-OUTPUT, SAMPLING, SETTINGS, REPORT = "Input and output", "Sampling", "Settings", "Report"
 TRAINING = "Training"
+SAMPLING = "Sampling"
+OUTPUT = "Input and output"
+REPORT = "Report"
+SETTINGS = "Settings"
 PANELS = (TRAINING, SAMPLING, OUTPUT, REPORT, SETTINGS)
 """In the order of help."""
-output, report, setting, training = (
-    partial(typer.Option, rich_help_panel=name) for name in (OUTPUT, REPORT, SETTINGS, TRAINING)
-)
+output = partial(typer.Option, rich_help_panel=OUTPUT)
+report = partial(typer.Option, rich_help_panel=REPORT)
+setting = partial(typer.Option, rich_help_panel=SETTINGS)
+training = partial(typer.Option, rich_help_panel=TRAINING)
 SHORT = {"--samples": "-n"}
 
 File = Path | None
@@ -36,35 +41,37 @@ Track = Annotated[
 
 
 class SettingsCommand(TyperCommand):
-    """A command with a flag for each setting that it reads and that its function does not declare.
-    The flags are made when they are first asked for, so that help of the program loads no settings,
-    and their values go to `ctx.obj`."""
+    """A command with a flag for each setting that it reads, besides its function's parameters.
+
+    The flags are made when they are first asked for, so that help of the program loads no settings.
+    Their values go to `ctx.obj`.
+    """
 
     names: list[str] | None = None
-    """The parameters that were made from settings; None before they are."""
+    """The parameters made from settings. None until they are made."""
     _options: list[Any]
 
     @property
     def params(self) -> list[Any]:
         if self.names is None:
-            own = {option.name: option for option in self._options}
-            made = []
+            declared = {option.name: option for option in self._options}
+            added = []
             for option in setting_options(self.name):
-                if option.name in own:  # help of the function's own has the setting's default
-                    own[option.name].help += option.help[option.help.rfind(" [dim]") :]
+                if option.name in declared:  # its own help lacks the setting's default
+                    declared[option.name].help += option.help[option.help.rfind(" [dim]") :]
                 else:
-                    made.append(option)
-            self.names = [option.name for option in made]
+                    added.append(option)
+            self.names = [option.name for option in added]
             panels = [None, *PANELS]
             self._options = sorted(
-                [*made, *own.values()],
+                [*added, *declared.values()],
                 key=lambda option: panels.index(getattr(option, "rich_help_panel", None)),
             )
         return self._options
 
     @params.setter
-    def params(self, own: list[Any]) -> None:
-        self._options = own
+    def params(self, options: list[Any]) -> None:
+        self._options = options
 
     def invoke(self, ctx: Any) -> Any:
         ctx.obj = {name: ctx.params.pop(name) for name in self.names or ()}
@@ -72,43 +79,70 @@ class SettingsCommand(TyperCommand):
 
 
 def setting_options(command: Any) -> list[Any]:
-    """Return an option for each setting that has a flag of the command. Numbers are taken as text:
-    the setting itself says what is wrong with one. Help shows the default, and that of the built-in
-    policy where it has one of its own."""
+    """Return an option for each setting that has a flag of the command.
+
+    Help shows the default, and that of the built-in policy if it has another.
+    """
     from rlvr_cli.config import flags_of, yaml_layer
-    from rlvr_cli.core.settings import default_in_words
 
     tiny = yaml_layer(Path(str(resources.files("rlvr_cli") / "tiny" / "rlvr.yaml")))
-    of_tiny = {given.key: given.value for given in tiny}
-    made = list[Parameter]()
+    tiny_values = {key: value for key, value, _ in tiny}
+    parameters = []
     for name, setting in flags_of(command).items():
-        text, default = escape(setting.meaning), default_in_words(setting.default)
-        if default not in ("none", "false"):
-            theirs = default_in_words(of_tiny.get(setting.name, setting.default))
-            default += f"; tiny: {theirs}" if theirs != default else ""
-        default = setting.use.default_in.get(command, default)
+        text = escape(setting.meaning)
+        default = _default_in_words(setting, command, tiny_values)
         if default not in ("none", "false"):
             text += f" [dim]\\[default: {default}][/]"
-        types = (setting.annotation, *get_args(setting.annotation))
-        number = next((f"<{kind.__name__}>" for kind in (int, float) if kind in types), None)
-        settings: dict[str, Any] = {"help": text, "metavar": setting.use.metavar or number}
-        flag = str(setting.use.flag)
-        if not flag.startswith("--"):
-            option: Any = typer.Argument(**settings)
-        else:
-            is_trained = setting.use.read_by == ("train",)
-            panel = setting.use.panel or (TRAINING if is_trained else SAMPLING)
-            settings["rich_help_panel"] = None if panel == "Options" else panel
-            option = typer.Option(*filter(None, (SHORT.get(flag), flag)), **settings)
-        several = any(kind in str(setting.annotation) for kind in ("tuple", "dict"))
-        is_flag = setting.annotation is bool
-        kind: Any = bool if is_flag else list[str] | None if several else str | None
-        annotation, unset = Annotated[kind, option], False if is_flag else None
-        made.append(Parameter(name, Parameter.KEYWORD_ONLY, default=unset, annotation=annotation))
+        is_switch = setting.annotation is bool
+        # A number is taken as text: the setting itself says what is wrong with one.
+        kind: Any = str | None
+        if is_switch:
+            kind = bool
+        elif any(word in str(setting.annotation) for word in ("tuple", "dict")):
+            kind = list[str] | None
+        parameter = Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=False if is_switch else None,
+            annotation=Annotated[kind, _option(setting, text)],
+        )
+        parameters.append(parameter)
 
     def flags() -> None: ...
 
-    flags.__signature__ = Signature(made)  # type: ignore[attr-defined]
+    flags.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     app = typer.Typer(add_completion=False)
     app.command()(flags)
     return list(typer.main.get_command(app).params)
+
+
+def _default_in_words(setting: Any, command: Any, tiny_values: Mapping[str, Any]) -> str:
+    """Return the default of a setting as help of a command shows it."""
+    from rlvr_cli.core.settings import default_in_words
+
+    if command in setting.use.default_in:
+        return str(setting.use.default_in[command])
+    default = default_in_words(setting.default)
+    tiny_default = default_in_words(tiny_values.get(setting.name, setting.default))
+    if default in ("none", "false") or tiny_default == default:
+        return default
+    return f"{default}; tiny: {tiny_default}"
+
+
+def _option(setting: Any, text: str) -> Any:
+    """Return the declaration of a setting's flag, or of its argument, with this help."""
+    types = (setting.annotation, *get_args(setting.annotation))
+    number = next((f"<{kind.__name__}>" for kind in (int, float) if kind in types), None)
+    metavar = setting.use.metavar or number
+    flag = str(setting.use.flag)
+    if not flag.startswith("--"):
+        return typer.Argument(help=text, metavar=metavar)
+    panel = setting.use.panel
+    if panel is None:
+        panel = TRAINING if setting.use.read_by == ("train",) else SAMPLING
+    return typer.Option(
+        *filter(None, (SHORT.get(flag), flag)),
+        help=text,
+        metavar=metavar,
+        rich_help_panel=None if panel == "Options" else panel,
+    )

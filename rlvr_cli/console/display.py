@@ -1,4 +1,4 @@
-"""Output for people, all on stderr: plain lines in a pipe, progress and colors on a terminal."""
+"""Print for people: plain lines in a pipe, progress and colors on a terminal."""
 
 import shutil
 import sys
@@ -6,6 +6,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from rlvr_cli.core.jsonl import write_jsonl_line
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Rollout
@@ -24,14 +26,17 @@ _LABEL = 11
 
 
 class Display:
-    """Print messages and progress on stderr, or on stdout for `rlvr show`. `quiet` leaves warnings
-    and the result; `verbose` adds throughput, memory and timing."""
+    """Print messages and progress on stderr, or on stdout for `rlvr show`.
+
+    `quiet` leaves only warnings and results. `verbose` adds throughput, memory and timing.
+    """
 
     def __init__(self, quiet: bool = False, verbose: bool = False, stderr: bool = True) -> None:
         self.console = Console(stderr=stderr, highlight=False, soft_wrap=True)
         if not self.console.is_terminal:
             self.console.width = 10_000  # so that no cell of a table is wrapped in a pipe
-        self.quiet, self.verbose = quiet, verbose
+        self.quiet = quiet
+        self.verbose = verbose
 
     def say(self, label: str, text: str) -> None:
         """Print one line about what is going on."""
@@ -55,14 +60,16 @@ class Display:
         width = self.console.width if self.console.is_terminal else None
         self.console.print(f"{label}{escape(wrapped(printable(text), width, _LABEL))}")
 
-    def table(self, lines: Sequence[Sequence[object]], asked: bool = False) -> None:
-        """Print a table below its header, with its cells wrapped where a terminal is narrow; one
-        that the user asked for is printed even when quiet."""
-        if self.quiet and not asked:
+    def table(self, lines: Sequence[Sequence[object]], is_result: bool = False) -> None:
+        """Print a table below its header, with its cells wrapped if a terminal is narrow.
+
+        A result, which the user asked for, is printed even when quiet.
+        """
+        if self.quiet and not is_result:
             return
         grid = Table.grid(padding=(0, 2, 0, 0))
-        for place in range(len(lines[0])):
-            grid.add_column(justify="right" if place else "left", overflow="fold")
+        for column in range(len(lines[0])):
+            grid.add_column(justify="right" if column else "left", overflow="fold")
         for number, line in enumerate(lines):
             cells = (Text(printable(str(cell))) for cell in line)
             grid.add_row(*cells, style="" if number else "bold")
@@ -73,15 +80,15 @@ class Display:
         for line in lines:
             self.console.print(Text(printable(line), style=style))
 
-    def progress(self, what: str, total: int, done: int = 0, lines: bool = False) -> "Ticker":
-        """Return a progress bar for a terminal; with `lines`, a line now and then in a pipe."""
-        return Ticker(self, what, total, done, lines)
+    def progress(self, label: str, total: int, done: int = 0, lines: bool = False) -> "Ticker":
+        """Return a progress bar for a terminal. With `lines`, a pipe gets a line now and then."""
+        return Ticker(self, label, total, done, lines)
 
 
 class Ticker(Progress):
-    """A progress bar with a note, or lines where there is no terminal."""
+    """A progress bar with a note. Without a terminal, lines take its place."""
 
-    def __init__(self, display: Display, what: str, total: int, done: int, lines: bool) -> None:
+    def __init__(self, display: Display, label: str, total: int, done: int, lines: bool) -> None:
         has_bar = display.console.is_terminal and not display.quiet
         super().__init__(
             TextColumn("{task.description}", style="bold cyan", markup=False),
@@ -97,14 +104,15 @@ class Ticker(Progress):
             speed_estimate_period=86_400,  # a step may take longer than the 30 s of rich
         )
         self.has_lines = lines and not has_bar and not display.quiet
-        self.add_task(printable(what), total=total, completed=done, note="")
+        self.add_task(printable(label), total=total, completed=done, note="")
         self._printed_at = self._since = time.monotonic()
         self._phase = ""
 
     def tick(self, note: str = "", advance: int = 1) -> None:
-        """Advance, and note how it went. Also handle an interruption that was lost."""
+        """Advance, and show a note. Also handle an interruption that was lost."""
         raise_if_interrupted()
-        task, now = self.tasks[0], time.monotonic()
+        task = self.tasks[0]
+        now = time.monotonic()
         self.update(task.id, advance=advance, note=printable(note))
         if self.has_lines and now - self._printed_at >= _LINE_EVERY_S:
             self._printed_at = now
@@ -114,10 +122,11 @@ class Ticker(Progress):
             self.console.print(escape(printable("  ".join(filter(None, parts)))))
 
     def enter(self, phase: str, done: int, total: int, tokens: int) -> None:
-        """Note the phase of the unit under way, its share and its tokens per second."""
+        """Show the phase of the step under way, how much of it is done, and tokens per second."""
         now = time.monotonic()
         if phase != self._phase or not done:
-            self._phase, self._since = phase, now
+            self._phase = phase
+            self._since = now
         note = f"{phase} {done}/{total}" if total else phase
         if tokens and now > self._since:
             note += f"  {tokens / (now - self._since):,.0f} tok/s"
@@ -134,7 +143,8 @@ class LiveResponse:
 
     def __init__(self, decode: Callable[[list[int]], str], think_open: bool) -> None:
         self.console = Console(highlight=False, soft_wrap=True)
-        self.decode, self.think_open = decode, think_open
+        self.decode = decode
+        self.think_open = think_open
         self.token_ids: list[int] = []
         self.printed = ""
 
@@ -160,16 +170,31 @@ def show_verdict(rollout: Rollout) -> None:
     Console(highlight=False).print(Text(printable("  ".join(parts)), style="cyan"))
 
 
+def print_list(rows: Iterable[tuple[dict[str, Any], list[str]]]) -> None:
+    """Print rows on stdout: in a pipe as JSON objects, on a terminal as their cells in a table."""
+    if not sys.stdout.isatty():
+        for row, _ in rows:
+            write_jsonl_line(sys.stdout, row)
+        return
+    table = Table.grid(padding=(0, 2))
+    for _, (name, *cells) in rows:
+        table.add_row(Text(name, "bold"), *map(Text, cells))
+    Console(highlight=False).print(table)
+
+
 def fail(message: str) -> None:
     """Print a mistake of the user on stderr."""
-    *before, last = printable(message).strip().splitlines()
+    *first_lines, last = printable(message).strip().splitlines()
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
-    for line in (*before, f"rlvr: error: {last}"):
+    for line in (*first_lines, f"rlvr: error: {last}"):
         print(wrapped(line, width, 0), file=sys.stderr)
 
 
 def wrapped(text: str, width: int | None, indent: int) -> str:
-    """Break lines at spaces for a terminal of this width, indented after the first, or none."""
+    """Break lines at spaces for a terminal of this width, and indent all but the first.
+
+    Without a width, or with a very small one, return the text unchanged.
+    """
     if width is None or width <= 2 * indent:
         return text
     fold = textwrap.TextWrapper(width - indent, break_long_words=False, break_on_hyphens=False)

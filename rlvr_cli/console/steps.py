@@ -1,4 +1,4 @@
-"""Show the steps of runs: a line for each as it ends, and curves of all."""
+"""Show the steps of runs: a line for each step as it ends, and curves over all steps."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from rlvr_cli.core.text import printable
 
 History = Sequence[Mapping[str, Any]]
 MEASURED = "held_out_pass@1"
-"""The metric of the first held-out set; for a further set `/NAME` follows."""
+"""The metric of the first held-out set. For a further set `/NAME` follows."""
 COLUMNS = {
     "step": ("step", "d"),
     "reward": ("  reward", ".3f"),
@@ -38,60 +38,79 @@ CURVES = {
 }
 """Metric: title of its chart."""
 LIMITS = {"reward": (-1.0, 1.0), "pass@1": (0.0, 1.0), "mixed_share": (0.0, 1.0)}
-"""The limits of a chart whose values all lie inside."""
+"""The limits of a chart if all its values are within them."""
 HELD_OUT, BEST, CONS = "○", "●", "×"
-_LINES_PER_HEADER, _LONGEST_NAME, _MOST_SETS = 20, 14, 20
-_PIPE_COLUMNS, _CHART_COLUMNS, _CHART_LINES, _CHARTS_IN_A_ROW, _X_LABELS = 80, 40, 9, 3, 5
+"""The marks of a chart."""
+_LINES_PER_HEADER = 20
+_PIPE_COLUMNS = 80
+_LONGEST_NAME, _MOST_SETS = 14, 20
+_CHART_COLUMNS, _CHART_LINES, _CHARTS_IN_A_ROW, _X_LABELS = 40, 9, 3, 5
 _COLORS = ("blue", "orange", "green", "magenta", "cyan", "red")
 
 
 class StepLines:
-    """Print a line for each step as it ends; `steps` counts those of the whole run."""
+    """Print a line for each step as it ends. `steps` counts those of the whole run."""
 
     def __init__(self, display: Display, steps: int, held_out: bool) -> None:
-        self.display, self.held_out = display, held_out
+        self.display = display
+        self.held_out = held_out
         self.sets: dict[str, tuple[str, str]] = {}
         """The columns of the held-out sets after the first, added when they are measured."""
         # A terminal gets three screens of lines of a long run.
         self.every = -(-steps // (3 * _LINES_PER_HEADER)) if display.console.is_terminal else 1
-        self.header, self.lines = "", 0
+        self.header = ""
+        self.lines = 0
 
     def show(self, metrics: Mapping[str, Any], is_best: bool) -> None:
-        """Print a step's line, below the header where one is due. Of a long run only some steps
-        have one, and those that measured held-out problems."""
+        """Print a step's line, below the header if that is due.
+
+        Of a long run only some steps have a line, and all that measured held-out problems.
+        """
         is_measured = metrics.get(MEASURED) is not None
         if self.display.quiet or not (is_measured or metrics["step"] % self.every == 0):
             return
-        names = (key.partition("/")[2] for key in metrics if key.startswith(f"{MEASURED}/"))
-        self.sets |= {f"{MEASURED}/{name}": (f"  {name[:12]:>6}", ".3f") for name in names}
-        columns: dict[str, tuple[str, str]] = {}
-        for key, column in COLUMNS.items():
-            if self.held_out or "held_out" not in key:
-                columns |= {key: column} | (self.sets if key == MEASURED else {})
         console = self.display.console
-        columns = fitting(columns, console.width if console.is_terminal else _PIPE_COLUMNS)
+        width = console.width if console.is_terminal else _PIPE_COLUMNS
+        columns = fitting(self._columns(metrics), width)
         header = "".join(name for name, _ in columns.values())
         is_due = console.is_terminal and self.lines % _LINES_PER_HEADER == 0
         if header != self.header or is_due:
             self.display.lines([header], "bold")
-            self.header, self.lines = header, 0
+            self.header = header
+            self.lines = 0
         self.lines += 1
         line = ""
         for key, (name, form) in columns.items():
-            cell = "-" if metrics.get(key) is None else format(metrics[key], form)
-            line += f"{cell}{' best' if is_best and key == MEASURED else ''}".rjust(len(name))
+            entry = "-" if metrics.get(key) is None else format(metrics[key], form)
+            if is_best and key == MEASURED:
+                entry += " best"
+            line += entry.rjust(len(name))
         self.display.lines([line], "green" if is_best else "")
+
+    def _columns(self, metrics: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+        """Return the columns of this run, the held-out sets one after the other."""
+        for key in metrics:
+            if key.startswith(f"{MEASURED}/"):
+                name = key.removeprefix(f"{MEASURED}/")
+                self.sets[key] = (f"  {name[:12]:>6}", ".3f")
+        columns: dict[str, tuple[str, str]] = {}
+        for key, column in COLUMNS.items():
+            if self.held_out or "held_out" not in key:
+                columns[key] = column
+                if key == MEASURED:
+                    columns.update(self.sets)
+        return columns
 
 
 def fitting(columns: Mapping[str, tuple[str, str]], width: int) -> dict[str, tuple[str, str]]:
     """Return the first columns that fit into a width, at least one."""
-    chosen: dict[str, tuple[str, str]] = {}
+    fits: dict[str, tuple[str, str]] = {}
     for key, (name, form) in columns.items():
         width -= len(name)
-        if width < 0 and chosen:
+        if width < 0 and fits:
             break
-        chosen[key] = name, form
-    return chosen
+        fits[key] = name, form
+    return fits
 
 
 def print_curves(runs: Sequence[History], display: Display) -> None:
@@ -102,13 +121,17 @@ def print_curves(runs: Sequence[History], display: Display) -> None:
 
 
 def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -> str:
-    """Draw the curves of runs over each other, as many charts in a row as fit, each held-out set in
-    one of its own. A single run is a line with points; of several, each is drawn as its number."""
+    """Draw the curves of runs over each other, as many charts in a row as fit.
+
+    Each held-out set has a chart of its own. A single run is a line with points. Of several runs,
+    each is drawn as its number.
+    """
     per_row = max(1, min(_CHARTS_IN_A_ROW, width // _CHART_COLUMNS))
-    drawn = (_chart(key, runs, width // per_row, color) for key in (*CURVES, *measured_sets(runs)))
-    charts, lines = list(filter(None, drawn)), list[str]()
-    for left in range(0, len(charts), per_row):
-        side_by_side = zip(*charts[left : left + per_row], strict=True)
+    keys = (*CURVES, *measured_sets(runs))
+    charts = list(filter(None, (_chart(key, runs, width // per_row, color) for key in keys)))
+    lines: list[str] = []
+    for start in range(0, len(charts), per_row):
+        side_by_side = zip(*charts[start : start + per_row], strict=True)
         lines += ["".join(parts).rstrip() for parts in side_by_side]
     return "\n".join(lines)
 
@@ -126,37 +149,57 @@ def points(history: History, key: str) -> list[tuple[int, float]]:
 
 
 def _chart(key: str, runs: Sequence[History], width: int, color: bool) -> list[str]:
-    """Draw one chart as lines of equal width; return none where no run measured the metric."""
+    """Draw one chart as lines of equal width. Return [] if no run measured the metric."""
     import plotext
 
     curves = [points(history, key) for history in runs]
     if not any(curves):
         return []
     # The chart of pass@1 as sampled also marks held-out pass@1, that of a held-out set its cons@k.
-    over = MEASURED if key == "pass@1" else key.replace("pass@1", "cons@k", 1)
-    marked = points(runs[0], over) if over != key and len(runs) == 1 else []
+    marked_key = MEASURED if key == "pass@1" else key.replace("pass@1", "cons@k", 1)
+    has_marks = len(runs) == 1 and marked_key != key
+    marked = points(runs[0], marked_key) if has_marks else []
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plot_size(width, _CHART_LINES)
-    if key in CURVES:
-        marks = f", {HELD_OUT} held out, {BEST} best)" if marked else ")"
-        plotext.title(CURVES[key].replace(")", marks))
-    else:
-        name = printable(key.partition("/")[2])
-        name = f" {name[:_LONGEST_NAME]}…" if len(name) > _LONGEST_NAME else f" {name}".rstrip()
-        plotext.title(f"held out{name}: pass@1" + (f", {CONS} cons@k" if marked else ""))
+    plotext.title(_title(key, bool(marked)))
     for number, curve in enumerate(curves):
         marker = "braille" if len(runs) == 1 else str((number + 1) % 10)
         tint = _COLORS[number % len(_COLORS)] if color and len(runs) > 1 else None
         if curve:
-            plotext.plot(*map(list, zip(*curve, strict=True)), marker=marker, color=tint)
+            steps, values = zip(*curve, strict=True)
+            plotext.plot(list(steps), list(values), marker=marker, color=tint)
     best = max(marked, key=lambda point: point[1], default=None)
     for point in marked:
-        mark = CONS if key != "pass@1" else BEST if point == best else HELD_OUT
-        plotext.scatter([point[0]], [point[1]], marker=mark)
+        marker = BEST if point == best else HELD_OUT
+        if key != "pass@1":
+            marker = CONS
+        plotext.scatter([point[0]], [point[1]], marker=marker)
+    _set_axes(key, [point for curve in [*curves, marked] for point in curve])
+    chart = plotext.build() if color else plotext.uncolorize(plotext.build())
+    return [line + " " * (width - len(plotext.uncolorize(line))) for line in chart.splitlines()]
 
-    # The limits are those of the metric where all values lie inside; steps are whole and few.
-    steps, values = zip(*(point for curve in [*curves, marked] for point in curve), strict=True)
+
+def _title(key: str, has_marks: bool) -> str:
+    """Return the title of a chart, with what its marks mean."""
+    if key in CURVES:
+        marks = f", {HELD_OUT} held out, {BEST} best)" if has_marks else ")"
+        return CURVES[key].replace(")", marks)
+    name = printable(key.partition("/")[2])
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}…"
+    title = f"held out {name}".rstrip() + ": pass@1"
+    return f"{title}, {CONS} cons@k" if has_marks else title
+
+
+def _set_axes(key: str, drawn_points: Sequence[tuple[int, float]]) -> None:
+    """Set the limits and labels of the chart. Steps are labelled as whole numbers, a few of them.
+
+    The limits are those of the metric if all values are within them.
+    """
+    import plotext
+
+    steps, values = zip(*drawn_points, strict=True)
     kind = key.removeprefix("held_out_").partition("/")[0]
     low, high = LIMITS.get(kind, (min(0.0, *values), max(values)))
     if low == high or min(values) < low or max(values) > high:
@@ -164,13 +207,12 @@ def _chart(key: str, runs: Sequence[History], width: int, color: bool) -> list[s
     plotext.ylim(low, high)
     labels = [low, (low + high) / 2, high]
     plotext.yticks(labels, [f"{label:.3g}" for label in labels])
-    first, last = min(steps), max(steps)
+    first = min(steps)
+    last = max(steps)
     if float(first) == float(last):
         plotext.xlim(*_widened(first, last, 1.0))
     ticks = list(range(first, last + 1, max(1, -(-(last - first) // (_X_LABELS - 1)))))
     plotext.xticks(ticks, [str(tick) for tick in ticks])
-    drawn = plotext.build() if color else plotext.uncolorize(plotext.build())
-    return [line + " " * (width - len(plotext.uncolorize(line))) for line in drawn.splitlines()]
 
 
 def _widened(low: float, high: float, margin: float) -> tuple[float, float]:

@@ -8,15 +8,16 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
-Z = 1.959963984540054  # 97.5 % of a normal distribution lie below
+Z = 1.959963984540054
+"""The normal quantile of 97.5 %, for a two-sided interval of 95 %."""
 _TAIL = 0.025
-"""The chance that lies beyond each end of a 95 % interval."""
+"""The probability beyond each end of a 95 % interval."""
 EXACT_UP_TO = 512
-"""Responses a problem up to which cons@k is exact; beyond, subsets are drawn."""
+"""Responses per problem up to which cons@k is exact. Beyond, subsets are sampled."""
 DRAWS = 4000
-"""Subsets drawn for cons@k: a standard error of at most 0.008."""
+"""Subsets sampled for cons@k: a standard error of at most 0.008."""
 ENUMERATED = 20
 """Differing problems up to which the sign-flip test takes all signs: a million sums, 8 MiB."""
 FLIPS = 9_999
@@ -41,13 +42,20 @@ class Tally:
         return self.correct + sum(self.wrong) + self.silent
 
 
+class Chance(NamedTuple):
+    """A chance estimated for one problem, and its standard error, which is 0 if it is exact."""
+
+    value: float
+    error: float = 0.0
+
+
 Estimate = dict[str, Any]
 """A mean over problems in a report: `value`, its 95 % `interval`, the number of `problems`, and,
-where subsets were drawn, their standard `error`. A paired difference has further keys."""
+if subsets were sampled, their standard `error`. A paired difference has further keys."""
 
 
 def mean(values: Iterable[float]) -> float | None:
-    """Compute the mean; None if there are no values."""
+    """Compute the mean, or return None if there are no values."""
     numbers = list(values)
     return sum(numbers) / len(numbers) if numbers else None
 
@@ -66,56 +74,67 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
 
-def pass_of_tally(tally: Tally, k: int) -> tuple[float, float]:
-    """Compute pass@k of a tally, and its error, which is 0."""
-    return pass_at_k(tally.n, tally.correct, k), 0.0
+def pass_of_tally(tally: Tally, k: int) -> Chance:
+    """Compute pass@k of a tally."""
+    return Chance(pass_at_k(tally.n, tally.correct, k))
 
 
-def cons_at_k(tally: Tally, k: int) -> tuple[float, float]:
-    """Compute the chance that the most frequent answer of k responses is right, and its error.
+def cons_at_k(tally: Tally, k: int) -> Chance:
+    """Compute the chance that the most frequent answer of k responses is right.
 
-    Takes the mean over all subsets of k and, where answers tie, over a uniform choice among them; a
-    subset without any vote is wrong. Exact (error 0) up to `EXACT_UP_TO` responses, then the mean
-    of `DRAWS` seeded draws with its standard error. Raises ValueError unless 1 <= k <= n.
+    Takes the mean over all subsets of k and, if answers tie, over a uniform choice among them. A
+    subset without any vote is wrong. It is exact up to `EXACT_UP_TO` responses, then the mean of
+    `DRAWS` seeded subsets with its standard error. Raises ValueError unless 1 <= k <= n.
     """
     _check(tally.n, k)
     if k == 1:
-        return tally.correct / tally.n, 0.0
+        return Chance(tally.correct / tally.n)
     if tally.n > EXACT_UP_TO:
-        return _drawn_majority(tally, k)
-    return min(1.0, _majority(tally)[k] / math.comb(tally.n, k)), 0.0
+        return _sampled_majority(tally, k)
+    return Chance(min(1.0, _majority(tally)[k] / math.comb(tally.n, k)))
 
 
 def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]:
     """Compute a 95 % interval for the mean of values in [0, 1], one per problem.
 
-    Wilson's score interval at the effective number of problems P m (1-m) / s^2: as many yes-or-no
-    values would have the spread s^2 of the values (Korn & Graubard 1998). It is at most P times the
-    `responses` a problem; of one problem, whose spread is unknown, it is 1. Since a kind of problem
-    that is not among these may exist, the upper end is at least that of 0 right of P, and the lower
-    end at most that of P right of P.
+    It is Wilson's score interval at the effective number of problems P m (1-m) / s^2, at which
+    yes-or-no values would have the variance s^2 of the values (Korn & Graubard 1998). That number
+    is at most P times the `responses` per problem. It is 1 for one problem, whose variance is
+    unknown. Since a kind of problem may exist that is not among these, the upper end is at least
+    that of 0 right of P, and the lower end at most that of P right of P.
     """
-    count, mean = len(values), sum(values) / len(values)
-    spread = math.fsum((value - mean) ** 2 for value in values) / max(1, count - 1)
-    most = count * responses if 0 < mean < 1 and count > 1 else count
-    has_spread = spread > 0 and 0 < mean < 1  # rounding may move a sum of ones by its last bit
-    size = min(most, count * mean * (1 - mean) / spread) if has_spread else most
-    center = (mean + Z**2 / (2 * size)) / (1 + Z**2 / size)
-    half = Z / (1 + Z**2 / size) * math.sqrt(mean * (1 - mean) / size + Z**2 / (4 * size**2))
-    unseen = _unseen(count)
-    low, high = min(mean, center - half, 1 - unseen), max(mean, center + half, unseen)
+    count = len(values)
+    m = sum(values) / count
+    variance = math.fsum((value - m) ** 2 for value in values) / max(1, count - 1)
+    size: float = count
+    if 0 < m < 1:  # rounding may move a sum of ones by its last bit
+        if count > 1:
+            size = count * responses
+        if variance > 0:
+            size = min(size, count * m * (1 - m) / variance)
+    center = (m + Z**2 / (2 * size)) / (1 + Z**2 / size)
+    half = Z / (1 + Z**2 / size) * math.sqrt(m * (1 - m) / size + Z**2 / (4 * size**2))
+    unseen = Z**2 / (count + Z**2)  # Wilson's upper end of 0 right of P
+    low = min(m, center - half, 1 - unseen)
+    high = max(m, center + half, unseen)
     return max(0.0, low), min(1.0, high)
 
 
 def estimate(
     values: Sequence[float], responses: int = 1, errors: Sequence[float] = ()
 ) -> Estimate | None:
-    """Compute the mean over problems with its interval; None if there are no problems."""
+    """Compute the mean over problems with its interval, or return None if there are no problems."""
     if not values:
         return None
-    value, error = math.fsum(values) / len(values), math.sqrt(math.fsum(e**2 for e in errors))
-    result = {"value": value, "interval": interval(values, responses), "problems": len(values)}
-    return result | ({"error": error / len(values)} if error else {})
+    result: Estimate = {
+        "value": math.fsum(values) / len(values),
+        "interval": interval(values, responses),
+        "problems": len(values),
+    }
+    error = math.sqrt(math.fsum(e**2 for e in errors))
+    if error:
+        result["error"] = error / len(values)
+    return result
 
 
 def pass_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
@@ -129,20 +148,25 @@ def cons_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
 
 
 def _over_problems(
-    tallies: Sequence[Tally], k: int, value: Callable[[Tally, int], tuple[float, float]]
+    tallies: Sequence[Tally], k: int, estimator: Callable[[Tally, int], Chance]
 ) -> Estimate | None:
     enough = [tally for tally in tallies if tally.n >= k]
-    pairs = [value(tally, k) for tally in enough]
-    responses = min((tally.n for tally in enough), default=1)
-    return estimate([mean for mean, _ in pairs], responses, [error for _, error in pairs])
+    chances = [estimator(tally, k) for tally in enough]
+    return estimate(
+        [chance.value for chance in chances],
+        responses=min((tally.n for tally in enough), default=1),
+        errors=[chance.error for chance in chances],
+    )
 
 
-def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimate:
-    """Compute the mean difference, ours minus theirs on the same problems, with Student's 95 %
-    interval; `p` of a sign-flip test, the share of signs that give a mean as far from 0;
-    and the numbers of problems that are `better` or `worse`. Raises ValueError for unequal lengths.
+def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> Estimate:
+    """Compute the mean difference, ours less the baseline on the same problems.
+
+    Its interval is Student's at 95 %. `p` is that of a sign-flip test, the share of signs that give
+    a mean as far from 0. `better` and `worse` count the problems. Raises ValueError for unequal
+    lengths.
     """
-    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+    differences = [a - b for a, b in zip(ours, baseline, strict=True)]
     return {
         "value": math.fsum(differences) / len(differences),
         "interval": paired_interval(differences),
@@ -154,20 +178,21 @@ def paired_difference(ours: Sequence[float], theirs: Sequence[float]) -> Estimat
 
 
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
-    """Compute Student's 95 % interval for the mean of differences, one a problem.
+    """Compute Student's 95 % interval for the mean of differences, one per problem.
 
-    It is at least as wide as problems that are not among these may move the mean, if they differ as
-    much as the largest difference here, and the other way: equal differences do not make the mean
-    certain. P drawn problems miss a share of 1 - 0.025^(1/P) of all in 2.5 % of cases.
+    Equal differences do not make the mean certain: P sampled problems miss a share of
+    1 - 0.025^(1/P) of all in 2.5 % of cases. The interval is at least as wide as those may move the
+    mean, if they differ as much as the largest difference here and in the other direction.
     """
-    count, value = len(differences), math.fsum(differences) / len(differences)
+    count = len(differences)
+    value = math.fsum(differences) / count
     half = math.inf
     if count > 1:
-        spread = math.fsum((d - value) ** 2 for d in differences) / (count - 1)
+        variance = math.fsum((d - value) ** 2 for d in differences) / (count - 1)
         largest = max(map(abs, differences))
         farthest = 2 * largest if largest else 1.0
         unseen = 1 - _TAIL ** (1 / count)
-        half = max(student(count - 1) * math.sqrt(spread / count), unseen * farthest)
+        half = max(student(count - 1) * math.sqrt(variance / count), unseen * farthest)
     return max(-1.0, value - half), min(1.0, value + half)
 
 
@@ -183,11 +208,6 @@ def student(freedom: int) -> float:
     return float(mpmath.findroot(tail, (1.5, 13), solver="anderson"))
 
 
-def _unseen(count: int) -> float:
-    """Return Wilson's upper end of 0 of `count`: the share of problems that a sample may miss."""
-    return Z**2 / (count + Z**2)
-
-
 def _check(n: int, k: int) -> None:
     if not 1 <= k <= n:
         raise ValueError(f"k {k} is not between 1 and the {n} responses")
@@ -199,41 +219,41 @@ def _majority(tally: Tally) -> list[float]:
 
     Takes every count a of right answers in turn. Wrong answers given less than a times cannot win
     and fill up the subset like the silent ones. The others may be chosen at most a times each:
-    `ways[t, j]` counts the ways to choose j responses from them so that t answers have exactly a.
+    `subsets[t, j]` counts the subsets of j of their responses in which t answers have exactly a.
     """
     import numpy
 
     won = numpy.zeros(tally.n + 1)
     for a in range(1, tally.correct + 1):
         rivals = [size for size in tally.wrong if size >= a]
-        ways = numpy.ones((1, 1))
+        subsets = numpy.ones((1, 1))
         for size in rivals:
-            tied, picked = (count + more for count, more in zip(ways.shape, (1, a), strict=True))
-            grown = numpy.zeros((tied, picked))
-            for chosen in range(a + 1):
-                row = int(chosen == a)
-                place = grown[row : row + len(ways), chosen : chosen + ways.shape[1]]
-                place += ways * float(math.comb(size, chosen))
-            ways = grown
+            rows, columns = subsets.shape
+            grown = numpy.zeros((rows + 1, columns + a))
+            for j in range(a + 1):
+                t = 1 if j == a else 0
+                grown[t : t + rows, j : j + columns] += subsets * float(math.comb(size, j))
+            subsets = grown
         filling = tally.n - tally.correct - sum(rivals)
         fills = [float(math.comb(filling, rest)) for rest in range(filling + 1)]
-        shares = (ways / numpy.arange(1, len(ways) + 1)[:, None]).sum(axis=0)
+        shares = (subsets / numpy.arange(1, len(subsets) + 1)[:, None]).sum(axis=0)
         total = float(math.comb(tally.correct, a)) * numpy.convolve(shares, fills)
         won[a : a + len(total)] += total
     return [float(value) for value in won]
 
 
 @cache
-def _drawn_majority(tally: Tally, k: int) -> tuple[float, float]:
-    """Estimate cons@k from seeded draws of k responses, with its standard error."""
+def _sampled_majority(tally: Tally, k: int) -> Chance:
+    """Estimate cons@k from seeded subsets of k responses, with its standard error."""
     import numpy
 
     rng = numpy.random.default_rng([tally.n, tally.correct, k])
     sizes = [tally.correct, *tally.wrong, tally.silent]
-    counts = rng.multivariate_hypergeometric(sizes, k, DRAWS, method="marginals")[:, :-1]
-    top = counts.max(axis=1)
-    shares = (counts[:, 0] == top) * (top > 0) / (counts == top[:, None]).sum(axis=1)
-    return float(shares.mean()), float(shares.std(ddof=1)) / math.sqrt(DRAWS)
+    votes = rng.multivariate_hypergeometric(sizes, k, DRAWS, method="marginals")[:, :-1]
+    most_votes = votes.max(axis=1)
+    is_right = (votes[:, 0] == most_votes) & (most_votes > 0)
+    shares = is_right / (votes == most_votes[:, None]).sum(axis=1)
+    return Chance(float(shares.mean()), float(shares.std(ddof=1)) / math.sqrt(DRAWS))
 
 
 def _sign_flips(differences: Sequence[float]) -> float:
@@ -242,17 +262,18 @@ def _sign_flips(differences: Sequence[float]) -> float:
     import numpy
 
     sizes = numpy.sort(numpy.abs([d for d in differences if d]))
-    seen = abs(math.fsum(differences)) - 1e-9
+    threshold = abs(math.fsum(differences)) - 1e-9  # sums of equal size differ by rounding
     if len(sizes) <= ENUMERATED:
         sums = numpy.zeros(1)
         for size in sizes:
             sums = numpy.concatenate([sums + size, sums - size])
-        return float((numpy.abs(sums) >= seen).mean())
+        return float((numpy.abs(sums) >= threshold).mean())
     rng = numpy.random.default_rng(0)
-    as_far, left = 0, FLIPS
-    while left:
-        rows = min(left, max(1, _SIGNS_AT_ONCE // max(1, len(sizes))))
+    as_far = 0
+    remaining = FLIPS
+    while remaining:
+        rows = min(remaining, max(1, _SIGNS_AT_ONCE // len(sizes)))
         signs = rng.integers(0, 2, (rows, len(sizes)), dtype=numpy.int8) * 2.0 - 1
-        as_far += int((numpy.abs(signs @ sizes) >= seen).sum())
-        left -= rows
+        as_far += int((numpy.abs(signs @ sizes) >= threshold).sum())
+        remaining -= rows
     return (1 + as_far) / (1 + FLIPS)

@@ -23,17 +23,18 @@ _MODEL_FILES = re.compile(
     r"(?:tokenizer|vocab|merges|special_tokens|added_tokens|chat_template)[^/]*"
 )
 _SHORT = 16
+"""Digits of a checksum that tell two versions apart."""
 
 Fingerprint = dict[str, Any]
 
 
 def model_hash(directory: Path) -> str:
     """Compute SHA-256 over the names and contents of weights, configuration and tokenizer."""
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for path in sorted(directory.iterdir()):
         if path.is_file() and _MODEL_FILES.fullmatch(path.name):
-            whole.update(f"{path.name} {sha256(path)}\n".encode())
-    return whole.hexdigest()
+            digest.update(f"{path.name} {sha256(path)}\n".encode())
+    return digest.hexdigest()
 
 
 def data_hash(problems: Iterable[Problem]) -> str:
@@ -47,17 +48,20 @@ def prompts_hash(prompts: Iterable[Prompt]) -> str:
 
 
 def _rows_hash(rows: Iterable[Sequence[Any]]) -> str:
-    whole = hashlib.sha256()
+    digest = hashlib.sha256()
     for row in rows:
-        whole.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
-    return whole.hexdigest()
+        digest.update(json.dumps(row, default=str, sort_keys=True).encode() + b"\n")
+    return digest.hexdigest()
 
 
 def judge_versions(judge: str) -> dict[str, str]:
     """Return the versions of the libraries on which a judge's verdicts depend. Raises UserError if
-    there is no such judge, or it is not installed."""
+    the judge is unknown or not installed."""
     if judge not in JUDGES:
-        raise UserError(f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}, both")
+        raise UserError(
+            f"--judge {judge}: no such judge; choose from {', '.join(JUDGES)}. To compare two, "
+            "judge with one and --out DIR, then with the other and --against DIR"
+        )
     try:
         return JUDGES[judge].versions()
     except PackageNotFoundError as error:
@@ -65,8 +69,11 @@ def judge_versions(judge: str) -> dict[str, str]:
 
 
 def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
-    """Return the fingerprint of the judging: form and checksum of the rules' source; of another
-    judge, which takes any form and lets all that it extracts vote, also its versions."""
+    """Return the fingerprint of the judging: the answer format and a checksum of the rules' source.
+
+    That of another judge has its versions too. Such a judge takes any form, and all that it
+    extracts votes.
+    """
     source = hashlib.sha256()
     package = Path(verifiers.__file__).parent
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
@@ -79,7 +86,7 @@ def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
 
 def sampling(params: SamplingParams, seed: int, template: str) -> Fingerprint:
     """Return the fingerprint of the sampling."""
-    return {"prompt": template, "sampling": vars(params) | {"seed": seed}}
+    return {"prompt": template, "sampling": {**vars(params), "seed": seed}}
 
 
 def engine_versions(engine: str, precision: str, device: Any, threads: int) -> Fingerprint:
@@ -94,15 +101,20 @@ def engine_versions(engine: str, precision: str, device: Any, threads: int) -> F
     return {"engine": {"name": engine, "precision": precision, **versions, **hardware}}
 
 
-def differences(ours: Fingerprint, theirs: Fingerprint) -> list[str]:
+def differences(fingerprint: Fingerprint, baseline: Fingerprint) -> list[str]:
     """Return a text for each part that differs: `sampling.seed 0, theirs 1`."""
-    left, right, texts = dict(leaves(ours)), dict(leaves(theirs)), []
+    left = dict(leaves(fingerprint))
+    right = dict(leaves(baseline))
+    texts = []
     for key in dict.fromkeys([*left, *right]):
-        values = left.get(key), right.get(key)
-        if values[0] != values[1]:
-            both = ("none" if value is None else repr(value) for value in values)
-            cut = (
-                text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…{text[-1]}" for text in both
-            )
-            texts.append(f"{shortened(key)} {', theirs '.join(cut)}")
+        value = left.get(key)
+        other = right.get(key)
+        if value != other:
+            texts.append(f"{shortened(key)} {_short_text(value)}, theirs {_short_text(other)}")
     return texts
+
+
+def _short_text(value: Any) -> str:
+    """Write a value of a fingerprint, a long one by its first digits and its last."""
+    text = "none" if value is None else repr(value)
+    return text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…{text[-1]}"

@@ -1,4 +1,4 @@
-"""Read and judge responses made elsewhere, without a model."""
+"""Read responses made elsewhere, and judge them without a model."""
 
 import hashlib
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
@@ -21,35 +21,70 @@ from rlvr_cli.data.rows import RESPONSE_KEYS, ROW_KEYS, attempt_of, row_of
 from rlvr_cli.data.sources import file_rows, json_rows
 from verifiers import Format, Verifier
 
-LABELS = ("model", PROBLEM_SET)
-"""Keys by which rows of several results in one file say to which result they belong."""
-_BATCH = 512
-_SHORT, _DIGITS, _SHOWN = 40, 12, 5
-CUT_OFF = {"length", "max_tokens", "max_length", "model_length", "max_new_tokens", "incomplete"}
-CUT_OFF |= {"max_output_tokens", "max_completion_tokens", "model_context_window_exceeded"}
+CUT_OFF_REASONS = {
+    "incomplete",
+    "length",
+    "max_completion_tokens",
+    "max_length",
+    "max_new_tokens",
+    "max_output_tokens",
+    "max_tokens",
+    "model_context_window_exceeded",
+    "model_length",
+}
 """Finish reasons, in other programs' words, of a response that was cut off."""
-FINISH_REASONS = {"length", "stop", "stop_sequence", "end_turn", "eos", "eos_token", "complete"}
-FINISH_REASONS |= {"completed", "finished", "content_filter", "safety", "refusal", "tool_calls"}
-FINISH_REASONS |= {"tool_use", "function_call", "abort", "unknown"}
-"""Finish reasons of which it is known whether they mean cut off (`length`) or not."""
-_LONGEST_NUMBER, _MOST_TOKENS = 12, 1 << 31
+OTHER_REASONS = {
+    "abort",
+    "complete",
+    "completed",
+    "content_filter",
+    "end_turn",
+    "eos",
+    "eos_token",
+    "finished",
+    "function_call",
+    "refusal",
+    "safety",
+    "stop",
+    "stop_sequence",
+    "tool_calls",
+    "tool_use",
+    "unknown",
+}
+"""Finish reasons that are known not to mean cut off."""
+_BATCH = 512
+"""Responses that are judged between two ticks of the progress bar."""
+_SHOWN_REASONS = 5
+_SHOWN_GOLD = 40
+"""Characters of a gold answer in a message."""
+_ID_DIGITS = 12
+_NUMBER_DIGITS = 12
+_MOST_TOKENS = 1 << 31
+
+
+class Label(NamedTuple):
+    """The model and the problem set of a response. All responses of a label are one result."""
+
+    model: str
+    data: str
 
 
 @dataclass(frozen=True)
 class ImportedResponse:
-    """A response read from a row of a file; a row may have several to one problem."""
+    """A response read from a row of a file. A row may have more than one to its problem."""
 
-    where: str
-    label: tuple[str, str]
+    place: str
+    """The place of the row, as messages name it (`file:line`)."""
+    label: Label
     problem: Problem
     response: str
     finish_reason: str | None
     n_tokens: int | None
     prompt: str | None
     answer_format: Format | None
-    """The form by which the row's own verdict was given, if it names one."""
-    own_gold: str | None = None
-    """The row's gold answer, where a named set's counts and is written otherwise."""
+    """The format by which the row's own verdict was given, if it names one."""
+    row_gold: str | None = None
+    """The gold answer of the row itself. That of the problem counts, which may be a named set's."""
 
 
 def read_responses(
@@ -60,85 +95,141 @@ def read_responses(
     golds: ProblemSet | None = None,
     model: str | None = None,
 ) -> list[ImportedResponse]:
-    """Read the rows of a file or stdin (`-`): `answer` and `response`, a text or a list of texts.
-    `model` names the model of rows that name none; by default the file's name does.
+    """Read the rows of a file, or of stdin if `source` is `-`.
 
-    Rows with the same `id`, or without one with the same `problem`, are of one problem; those of
-    the first `limit` problems of each result are kept. With `golds` each row is of a problem of
-    that set, by its id or its text. Raises UserError if the source cannot be read or is empty.
+    A row has an `answer` and a `response`, which is a text or a list of texts. Rows with the same
+    `id`, or without one with the same `problem`, are of one problem. With `golds` each row is of a
+    problem of that set, found by its id or its text. Rows that name no model are of `model`, which
+    is the file's name by default. The first `limit` problems of each label are read. Raises
+    UserError if the source cannot be read or is empty.
     """
-    name, path = "stdin" if source == "-" else source, Path(source)
-    reader, model = FieldReader(None, fields), model or source_names([source])[0]
-    by_id = {problem.id: problem for problem in golds.problems} if golds else {}
-    by_text = {problem.problem.strip(): problem for problem in by_id.values()}
+    reader = ResponseReader(model or source_names([source])[0], fields, golds)
+    if source == "-":
+        name = "stdin"
+        rows = json_rows(name, sys.stdin.buffer)
+    else:
+        name = source
+        rows = file_rows(Path(source))
+    parts = read_rows(rows, reader.read, limit=None, skip_bad=skip_bad)
+    responses = [response for part in parts for response in part]
+    if source != "-":
+        _warn_if_changed(Path(source))
+    if not responses:
+        raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
+    _warn_of_unknown_reasons(name, responses)
+    return responses if limit is None else _first_problems(responses, limit)
 
-    def read(where: str, number: int, row: Any) -> list[ImportedResponse]:
-        own, responses = reader.judged(row, golds is None)
-        text, own_gold, file = own.problem.strip(), None, where.rpartition(":")[0]
-        if golds is None:
-            # A row without an id is of the problem with its text, else of one of its own.
-            digest = hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
-            identity = own.id or (digest if own.problem else f"{Path(file).name}-{number}")
-            extra = {k: v for k, v in own.extra.items() if k not in {*ROW_KEYS, *LABELS}}
-            problem = replace(own, id=identity, extra=extra)
+
+class ResponseReader:
+    """Reads rows as responses: to the problems of a named set, or each to its row's own problem.
+
+    `model` names the model of rows that name none, `fields` are the user's paths of the fields, and
+    `golds` is the named set.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        fields: Mapping[FieldName, str] | None = None,
+        golds: ProblemSet | None = None,
+    ) -> None:
+        self.model = model
+        self.golds = golds
+        self.fields = FieldReader(None, fields)
+        problems = golds.problems if golds else ()
+        self.by_id = {problem.id: problem for problem in problems}
+        self.by_text = {problem.problem.strip(): problem for problem in self.by_id.values()}
+
+    def read(self, place: str, number: int, row: Any) -> list[ImportedResponse]:
+        """Return the responses of a row, which is the one of this number in its file, at `place`.
+        Raises BadRowError."""
+        row_problem, texts = self.fields.judged(row, self.golds is None)
+        file = place.rpartition(":")[0]
+        if self.golds is None:
+            problem = _identified(row_problem, file, number)
         else:
-            match = by_id.get(own.id) or by_text.get(text)
-            if match is None:
-                key = f"id {shortened(own.id)}" if own.id else "text"
-                raise BadRowError(f"no problem of {golds.name} has its {key}")
-            if text not in ("", match.problem.strip()):
-                raise BadRowError(f"problem {shortened(match.id)} of {golds.name} is another one")
-            problem, own_gold = match, own.answer if own.answer != match.answer else None
-        of_set = row.get(PROBLEM_SET) or (golds.name if golds else file)
-        label, prompt = (str(row.get("model") or model), str(of_set)), row.get("prompt")
-        prompt = prompt if isinstance(prompt, str) else None
-        form = row["verifier"] if row.get("verifier") in get_args(Format) else None
-        ends, counts = finish_reasons(row, len(responses)), lengths(row, len(responses))
+            problem = self._matching(row_problem, self.golds.name)
+        label = self._label(row, file)
+        reasons = finish_reasons(row, len(texts))
+        token_counts = lengths(row, len(texts))
+        prompt = row.get("prompt")  # another tool's may be a chat, which is not rendered
+        answer_format = row.get("verifier")
         return [
-            ImportedResponse(where, label, problem, *values, prompt, form, own_gold)
-            for values in zip(responses, ends, counts, strict=True)
+            ImportedResponse(
+                place=place,
+                label=label,
+                problem=problem,
+                response=text,
+                finish_reason=reason,
+                n_tokens=count,
+                prompt=prompt if isinstance(prompt, str) else None,
+                answer_format=answer_format if answer_format in get_args(Format) else None,
+                row_gold=row_problem.answer,
+            )
+            for text, reason, count in zip(texts, reasons, token_counts, strict=True)
         ]
 
-    rows = json_rows(name, sys.stdin.buffer) if source == "-" else file_rows(path)
-    given = [response for row in read_rows(rows, read, None, skip_bad) for response in row]
-    has_checksum = source != "-" and (path.parent / MANIFEST).exists()
-    if has_checksum and (changed := integrity_error(path.parent, path.name.__eq__, ())):
-        LOG.warning("%s: not as the run wrote it: %s", path.parent, changed)
-    if not given:
-        raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
-    if strange := {row.finish_reason for row in given if row.finish_reason} - FINISH_REASONS:
-        words = ", ".join(map(shortened, sorted(strange)[:_SHOWN]))
-        LOG.warning("%s: finish_reason %s: not known, taken as not cut off", name, words)
-    first: dict[tuple[str, str], set[str]] = {}
-    for row in given:
-        ids = first.setdefault(row.label, set())
-        if limit is None or len(ids) < limit:
-            ids.add(row.problem.id)
-    return [row for row in given if row.problem.id in first[row.label]]
+    def _matching(self, row_problem: Problem, name: str) -> Problem:
+        """Return the problem of the set `name` that a row is about. Raises BadRowError if the set
+        lacks it, or has it with another text."""
+        text = row_problem.problem.strip()
+        problem = self.by_id.get(row_problem.id) or self.by_text.get(text)
+        if problem is None:
+            key = f"id {shortened(row_problem.id)}" if row_problem.id else "text"
+            raise BadRowError(f"no problem of {name} has its {key}")
+        if text not in ("", problem.problem.strip()):
+            raise BadRowError(f"problem {shortened(problem.id)} of {name} is another one")
+        return problem
+
+    def _label(self, row: Mapping[str, Any], file: str) -> Label:
+        """Return the label of a row, with the set's or the file's name if it names no set."""
+        default = file if self.golds is None else self.golds.name
+        model = row.get("model") or self.model
+        return Label(str(model), str(row.get(PROBLEM_SET) or default))
+
+
+def _identified(row_problem: Problem, file: str, number: int) -> Problem:
+    """Return a row's problem with an id. A row without one gets a digest of its text, or its number
+    if it has no text either."""
+    identity = row_problem.id
+    if not identity and row_problem.problem:
+        text = row_problem.problem.strip()
+        identity = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
+    elif not identity:
+        identity = f"{Path(file).name}-{number}"
+    keys_of_response = {*ROW_KEYS, "model", PROBLEM_SET}
+    extra = {k: value for k, value in row_problem.extra.items() if k not in keys_of_response}
+    return replace(row_problem, id=identity, extra=extra)
 
 
 def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]:
     """Return how each response of a row ended: `length` if it was cut off, else the row's word in
-    lower case, None where it has none. Raises BadRowError."""
+    lower case, or None if that is missing. Raises BadRowError."""
     key = "finish_reason" if row.get("finish_reason") is not None else "stop_reason"
-    values = _each(row, key, count)
-    words = (value.strip().lower() if isinstance(value, str) else None for value in values)
-    return tuple("length" if word in CUT_OFF else word or None for word in words)
+    reasons: list[str | None] = []
+    for value in _values_of_responses(row, key, count):
+        word = value.strip().lower() if isinstance(value, str) else ""
+        if word in CUT_OFF_REASONS:
+            word = "length"
+        reasons.append(word or None)
+    return tuple(reasons)
 
 
 def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
-    """Return the number of tokens of each response of a row, None where it names none; cells of a
-    table may have 12.0 or "12". Raises BadRowError."""
+    """Return the number of tokens of each response of a row, or None if it is missing. A table may
+    have 12.0 or "12". Raises BadRowError."""
     if count > 1 and isinstance(row.get("n_tokens"), int | float | str):
         raise BadRowError(f"n_tokens is one number for {count} responses; a list has one for each")
     numbers: list[int | None] = []
-    for text in (str(value).removesuffix(".0") for value in _each(row, "n_tokens", count)):
-        is_number = len(text) <= _LONGEST_NUMBER and text.isdecimal() and int(text) < _MOST_TOKENS
-        numbers.append(int(text) if is_number else None)
+    for value in _values_of_responses(row, "n_tokens", count):
+        digits = str(value).removesuffix(".0")
+        is_short = len(digits) <= _NUMBER_DIGITS
+        is_number = is_short and digits.isdecimal() and int(digits) < _MOST_TOKENS
+        numbers.append(int(digits) if is_number else None)
     return tuple(numbers)
 
 
-def _each(row: Mapping[str, Any], key: str, count: int) -> list[Any]:
+def _values_of_responses(row: Mapping[str, Any], key: str, count: int) -> list[Any]:
     """Return one value for each response of a row: the elements of a list, else the value."""
     value = row.get(key)
     values = value if isinstance(value, list) else [value] * count
@@ -147,12 +238,44 @@ def _each(row: Mapping[str, Any], key: str, count: int) -> list[Any]:
     return values
 
 
-def refuse_twice(sources: Sequence[str], option: str = "") -> None:
+def _first_problems(responses: Sequence[ImportedResponse], limit: int) -> list[ImportedResponse]:
+    """Return the responses to the first `limit` problems of each label."""
+    ids_by_label: dict[Label, set[str]] = {}
+    first = []
+    for response in responses:
+        ids = ids_by_label.setdefault(response.label, set())
+        if response.problem.id in ids or len(ids) < limit:
+            ids.add(response.problem.id)
+            first.append(response)
+    return first
+
+
+def _warn_if_changed(path: Path) -> None:
+    """Warn if a run has the file in its manifest with another checksum."""
+    if not (path.parent / MANIFEST).exists():
+        return
+    error = integrity_error(path.parent, lambda name: name == path.name, ())
+    if error is not None:
+        LOG.warning("%s: not as the run wrote it: %s", path.parent, error)
+
+
+def _warn_of_unknown_reasons(name: str, responses: Sequence[ImportedResponse]) -> None:
+    """Warn of finish reasons of which it is not known whether they mean cut off."""
+    reasons = {response.finish_reason for response in responses if response.finish_reason}
+    unknown = sorted(reasons - OTHER_REASONS - {"length"})
+    if unknown:
+        words = ", ".join(map(shortened, unknown[:_SHOWN_REASONS]))
+        LOG.warning("%s: finish_reason %s: not known, taken as not cut off", name, words)
+
+
+def refuse_repeated(sources: Sequence[str]) -> None:
     """Raise UserError if a file is named twice, also by a link or another path."""
-    files = [source if source == "-" else os.path.realpath(source) for source in sources]
-    for number, source in enumerate(sources):
-        if files[number] in files[:number]:
-            raise UserError(f"{option}{source}: given twice; its rows would count twice")
+    files: set[str] = set()
+    for source in sources:
+        file = source if source == "-" else os.path.realpath(source)
+        if file in files:
+            raise UserError(f"--responses {source}: given twice; its rows would count twice")
+        files.add(file)
 
 
 def source_names(sources: Sequence[str]) -> list[str]:
@@ -170,56 +293,64 @@ def check_problems(
 ) -> None:
     """Raise UserError if two problems of one set share an id, or one problem has two gold answers.
 
-    `problems` are (`file:line`, problem); with `repeated` the same problem may come again. A set
-    that has only its file's name shares its texts with the others of that kind.
+    `problems` are pairs of a place (`file:line`) and a problem. With `repeated` a problem may occur
+    again. `sets` names the set of each. Sets that are called as their files share their texts.
     """
     by_id: dict[tuple[str, str], tuple[str, Problem]] = {}
     by_text: dict[tuple[str, str], tuple[str, Problem]] = {}
-    for (where, problem), name in zip(problems, sets, strict=False):
-        before, first = by_id.setdefault((name, problem.id), (where, problem))
+    for (place, problem), name in zip(problems, sets, strict=False):
+        first_place, first = by_id.setdefault((name, problem.id), (place, problem))
         is_same = first.problem.strip() == problem.problem.strip()
         if first is not problem and not (repeated and is_same):
             raise UserError(
-                f"{where}: the id {problem.id} is that of another problem ({before}); "
+                f"{place}: the id {problem.id} is that of another problem ({first_place}); "
                 "every problem needs an id of its own"
             )
-        twins = [(before, first)]
+        twins = [(first_place, first)]
         if problem.problem:
-            scope = "" if name == where.rpartition(":")[0] else name
-            twins.append(by_text.setdefault((scope, problem.problem), (where, problem)))
-        for before, twin in twins:
+            scope = "" if name == place.rpartition(":")[0] else name
+            twins.append(by_text.setdefault((scope, problem.problem), (place, problem)))
+        for twin_place, twin in twins:
             if twin.answer != problem.answer:
-                golds = f"{(problem.answer or '')[:_SHORT]!r}, {(twin.answer or '')[:_SHORT]!r}"
+                gold = (problem.answer or "")[:_SHOWN_GOLD]
+                twin_gold = (twin.answer or "")[:_SHOWN_GOLD]
                 raise UserError(
-                    f"{where}: problem {problem.id} has two different gold answers, {golds} in "
-                    f"{before}"
+                    f"{place}: problem {problem.id} has two different gold answers, {gold!r}, "
+                    f"{twin_gold!r} in {twin_place}"
                 )
 
 
-def format_of_rows(given: Sequence[ImportedResponse]) -> Format:
-    """Return the form by which the rows of one result were judged; `any` if they name none. Raises
-    UserError if they disagree."""
-    by_form = by_key(given, lambda row: row.answer_format)
-    if len(by_form) > 1:
-        texts = "; ".join(f"{rows[0].where}: verifier {form}" for form, rows in by_form.items())
+def row_format(responses: Sequence[ImportedResponse]) -> Format:
+    """Return the format by which the rows of one result were judged, or `any` without a name in
+    them. Raises UserError if they disagree."""
+    by_format = by_key(responses, lambda response: response.answer_format)
+    if len(by_format) > 1:
+        texts = "; ".join(f"{rows[0].place}: verifier {name}" for name, rows in by_format.items())
         raise UserError(f"rows were judged in different ways ({texts}); --set data.answer_format=…")
-    return given[0].answer_format or "any"
+    return responses[0].answer_format or "any"
 
 
 def judged_rows(
-    given: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
+    responses: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
 ) -> list[dict[str, Any]]:
-    """Judge each response as a row; the rows of a problem are adjacent, in order of appearance."""
-    by_problem = by_key(given, lambda response: response.problem.id).values()
-    numbered = [pair for responses in by_problem for pair in enumerate(responses)]
+    """Judge each response as a row. The rows of a problem are adjacent, and the problems in the
+    order in which they first come. `on_batch` gets the number of responses of each batch."""
+    by_problem = by_key(responses, lambda response: response.problem.id).values()
+    numbered = [pair for part in by_problem for pair in enumerate(part)]
     rows = []
     for start in range(0, len(numbered), _BATCH):
         batch = numbered[start : start + _BATCH]
-        attempts = [attempt_of(vars(made) | {"answer": made.problem.answer}) for _, made in batch]
+        attempts = [attempt_of({**vars(item), "answer": item.problem.answer}) for _, item in batch]
         verifications = verifier.verify_many(attempts)
         for (sample, response), verification in zip(batch, verifications, strict=True):
-            values = {key: getattr(response, key) for key in RESPONSE_KEYS}
-            paid = reward(verification)
-            rows.append(row_of(response.problem, sample, values, verification, paid))
+            rows.append(
+                row_of(
+                    response.problem,
+                    sample,
+                    {key: getattr(response, key) for key in RESPONSE_KEYS},
+                    verification,
+                    reward(verification),
+                )
+            )
         on_batch(len(batch))
     return rows

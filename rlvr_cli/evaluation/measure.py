@@ -1,14 +1,15 @@
-"""Measure a policy by the first half of the training loop, and compute figures of what it gave."""
+"""Measure a policy by the first half of the training loop, and summarize what it sampled."""
 
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
+from rlvr_cli.console.tables import sampling_in_words
 from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.estimators import cons_estimate, mean, pass_estimate
-from rlvr_cli.evaluation.report import Cluster, drawn_in_words, tally_of
+from rlvr_cli.evaluation.report import Cluster, tally_of
 from rlvr_cli.rollout.sampler import Sampler, response_seed
 
 _MOST_LEVELS = 12
@@ -23,32 +24,36 @@ def evaluate(
     params: SamplingParams,
     seed: int,
     on_group: Callable[[Group], None] = lambda group: None,
-    done: Container[str] = (),
+    finished: Container[str] = (),
 ) -> list[Group]:
-    """Sample and verify every prompt except those of problems whose ids are in `done`.
+    """Sample and verify every prompt except those of problems whose ids are in `finished`.
 
-    `on_group` gets each group when it is finished; the groups return in the order of the prompts.
+    `on_group` gets each group when it is complete. The groups return in the order of the prompts.
     """
-    pairs = zip(prompts, prompt_seeds(prompts, seed), strict=True)
-    left = [(prompt, first) for prompt, first in pairs if prompt.problem.id not in done]
-    todo, seeds = [prompt for prompt, _ in left], [first for _, first in left]
-    return sampler.judge(todo, sampler.stream(todo, params, seeds), on_group=on_group)
+    remaining = []
+    seeds = []
+    for prompt, prompt_seed in zip(prompts, prompt_seeds(prompts, seed), strict=True):
+        if prompt.problem.id not in finished:
+            remaining.append(prompt)
+            seeds.append(prompt_seed)
+    stream = sampler.stream(remaining, params, seeds)
+    return sampler.judge(remaining, stream, on_group=on_group)
 
 
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     """Return the seed of each prompt's first response, which depends only on the run's seed, the
     problem's text and the number of its earlier occurrences."""
-    seen: Counter[str] = Counter()
+    occurrences: Counter[str] = Counter()
     seeds = []
     for prompt in prompts:
         text = prompt.problem.problem
-        seeds.append(response_seed(seed, "eval", text, seen[text]))
-        seen[text] += 1
+        seeds.append(response_seed(seed, "eval", text, occurrences[text]))
+        occurrences[text] += 1
     return seeds
 
 
 def held_out_metrics(sets: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of a step's held-out sets; those after the first set end in `/NAME`."""
+    """Return the metrics of a step's held-out sets. Those after the first set end in `/NAME`."""
     metrics: dict[str, Any] = {}
     for name, figures in sets.items():
         low, high = figures["interval"] or (None, None)
@@ -64,34 +69,46 @@ def held_out_metrics(sets: Mapping[str, Evaluation]) -> dict[str, Any]:
 def summarize(
     groups: Sequence[Group], params: SamplingParams, cluster: Cluster, has_format: bool = True
 ) -> Evaluation:
-    """Summarize all groups: pass@1 with its 95 % interval over problems, None where no response was
-    judged; cons@k of all samples, None where no problem has that many judged responses; `by_level`
-    where the problems have levels. `has_format`: the prompt asks for a format."""
+    """Summarize all groups.
+
+    pass@1 and its 95 % interval over problems are None if no response was judged, and cons@k of all
+    samples if no problem has that many judged responses. `has_format`: the prompt asks for a
+    format.
+    """
     metrics = rollout_metrics(groups, has_format)
     tallies = [tally_of(list(map(response_row, group.rollouts)), cluster) for group in groups]
-    shares = ("format_share", "cut_off_share", "response_length", "verdicts")
-    passed, consensus = pass_estimate(tallies, 1), cons_estimate(tallies, params.samples)
+    pass_at_1_estimate = pass_estimate(tallies, 1)
+    consensus = cons_estimate(tallies, params.samples)
     return {
         "pass@1": metrics["pass@1"],
-        "interval": passed["interval"] if passed else None,
+        "interval": pass_at_1_estimate["interval"] if pass_at_1_estimate else None,
         "cons@k": consensus["value"] if consensus else None,
         "problems": len(groups),
         **vars(params),
-        **{key: metrics[key] for key in shares},
+        "format_share": metrics["format_share"],
+        "cut_off_share": metrics["cut_off_share"],
+        "response_length": metrics["response_length"],
+        "verdicts": metrics["verdicts"],
         "by_level": by_level(groups),
-        "settings": drawn_in_words(len(groups), vars(params)),
+        "settings": sampling_in_words(len(groups), vars(params)),
     }
 
 
 def pass_at_1(groups: Sequence[Group]) -> float | None:
     """Compute the mean over problems of the share of correct among judged responses."""
-    shares = (mean(r.is_correct for r in group.rollouts if r.has_verdict) for group in groups)
-    return mean(share for share in shares if share is not None)
+    shares = []
+    for group in groups:
+        share = mean(rollout.is_correct for rollout in group.rollouts if rollout.has_verdict)
+        if share is not None:
+            shares.append(share)
+    return mean(shares)
 
 
 def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
-    """Compute pass@1 for each value of the problems' field `level`; empty where a problem has none,
-    or where there are more values than a table holds."""
+    """Compute pass@1 for each value of the problems' field `level`.
+
+    The result is empty if a problem lacks the field, or if a table cannot hold the values.
+    """
     parts = by_key(groups, lambda group: str(group.prompt.problem.extra.get("level")))
     if str(None) in parts or len(parts) > _MOST_LEVELS:
         return {}
@@ -99,12 +116,18 @@ def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
 
 
 def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
-    """Summarize all that a step sampled, before the group filter: shares, verdicts counted by name,
-    each reward's mean before its weight; format_share is None without `has_format`."""
+    """Summarize all that a step sampled, before the group filter.
+
+    Verdicts are counted by name, and each reward's mean is before its weight. format_share is None
+    without `has_format`.
+    """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     judged = [r.verification for r in rollouts if r.verification]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]
-    names = dict.fromkeys(name for rollout in rollouts for name in rollout.rewards)
+    rewards: dict[str, list[float]] = {}
+    for rollout in rollouts:
+        for name, value in rollout.rewards.items():
+            rewards.setdefault(name, []).append(value)
     return {
         "reward": mean(r.reward for r in rollouts if r.reward is not None),
         "pass@1": pass_at_1(groups),
@@ -116,8 +139,5 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
         "groups_sampled": len(groups),
         "tokens_sampled": sum(tokens),
         "verdicts": dict(Counter(sorted(v.verdict.value for v in judged))),
-        **{
-            f"reward/{name}": mean(r.rewards[name] for r in rollouts if name in r.rewards)
-            for name in names
-        },
+        **{f"reward/{name}": mean(values) for name, values in rewards.items()},
     }

@@ -1,51 +1,49 @@
-"""Judge responses made elsewhere (`rlvr eval --responses`), and publish the figures of every `rlvr
-eval`: to the terminal, rows to a pipe, everything to `--out`."""
+"""Judge responses made elsewhere (`rlvr eval --responses`), and publish the results of every `rlvr
+eval`: figures to the terminal, rows to a pipe, everything to `--out`."""
 
-import math
 import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlvr_cli.config import Config
-from rlvr_cli.console import tables
+from rlvr_cli.config.sections import DataConfig
+from rlvr_cli.console import results as console
 from rlvr_cli.console.display import Display
+from rlvr_cli.console.tables import TABLE, print_report
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
-from rlvr_cli.core.types import Problem, by_key
-from rlvr_cli.data.problems import load_problems
+from rlvr_cli.core.types import PROBLEM_SET, Problem, by_key
+from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import canonical
-from rlvr_cli.evaluation import imported as made
 from rlvr_cli.evaluation.fingerprint import data_hash, judge_versions, judging
+from rlvr_cli.evaluation.imported import (
+    ImportedResponse,
+    Label,
+    check_problems,
+    judged_rows,
+    read_responses,
+    refuse_repeated,
+    row_format,
+    source_names,
+)
 from rlvr_cli.evaluation.report import (
-    BOTH,
-    PEER,
-    Pair,
     Result,
-    agreement,
-    both_right,
     check_comparable,
     check_fields,
     chosen_ks,
     compare,
     count_any_form,
-    drawn_in_words,
     judged_problems,
-    pair_judges,
     report_entry,
 )
 from rlvr_cli.evaluation.result_dir import ResultDirectory, file_names, find_match, read_results
 from verifiers import OURS, ChatMarks, Format, Verdict, Verifier, open_judge
-
-_FEW_POINTS = 0.05
-"""Difference in pass@1 that a comparison should be able to show."""
-_ROWS_ON_A_TERMINAL = 20
-"""Rows on which the judges differ that a terminal gets."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class ReportOptions:
     against: Path | None = None
     out: Path | None = None
     judge: str = OURS
-    format: str = tables.TABLE
+    format: str = TABLE
 
 
 def report_options(
@@ -66,144 +64,218 @@ def report_options(
     against: Path | None,
     out: Path | None,
     judge: str,
-    form: str,
+    format: str,
     assignments: Sequence[str],
-    has_responses: bool,
 ) -> ReportOptions:
     """Check the options of a report. Raises UserError."""
-    if judge == BOTH and not has_responses:
-        raise UserError("--judge both compares verdicts on responses that are made: --responses")
-    judge_versions(PEER if judge == BOTH else judge)
-    keys = [text.partition("=")[0].strip() for text in assignments]
-    if judge == PEER and "data.answer_format" in keys:
+    judge_versions(judge)
+    names = [text.partition("=")[0].strip() for text in assignments]
+    if judge != OURS and "data.answer_format" in names:
         raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
-    ks, fields = (
-        tuple(dict.fromkeys(part.strip() for text in given for part in text.split(",")))
-        for given in (k, by)
-    )
+    ks = _split(k)
     for part in ks:
         if not (part.isascii() and part.isdecimal() and len(part) < 10 and int(part)):
             raise UserError(f"--k {shortened(part)}: give numbers from 1 on, as --k 1,4,16")
-    return ReportOptions(tuple(map(int, ks)), fields, against, out, judge, form)
+    return ReportOptions(
+        ks=tuple(map(int, ks)),
+        by=_split(by),
+        against=against,
+        out=out,
+        judge=judge,
+        format=format,
+    )
 
 
-def earlier_results(
-    asked: ReportOptions, ours: Mapping[tuple[str, str], Sequence[Problem]], verifier: Verifier
+def _split(texts: Iterable[str]) -> tuple[str, ...]:
+    """Split texts at their commas, and return each part once."""
+    return tuple(dict.fromkeys(part.strip() for text in texts for part in text.split(",")))
+
+
+def read_baselines(
+    options: ReportOptions,
+    problems_by_label: Mapping[Label, Sequence[Problem]],
+    verifier: Verifier,
 ) -> list[Result]:
-    """Return the results that `--against` names; none if it was not given. Raises UserError if the
-    problems of one of our (model, problem set) pairs cannot be compared with them."""
-    if asked.against is None:
+    """Return the results that `--against` names, or none if it was not given. Raises UserError if
+    the problems of a label cannot be compared with them."""
+    if options.against is None:
         return []
-    theirs = read_results(asked.against, verifier.cluster)
-    for (model, data), problems in ours.items():
+    baselines = read_results(options.against, verifier.cluster)
+    for label, problems in problems_by_label.items():
+        baseline = find_match(label.model, label.data, baselines, options.against)
         texts = {problem.id: problem.problem or None for problem in problems}
-        check_comparable(data, texts, find_match(model, data, theirs, asked.against))
-    return theirs
+        check_comparable(label.data, texts, baseline)
+    return baselines
+
+
+class _Part(NamedTuple):
+    """The responses of one label, which become one result."""
+
+    label: Label
+    responses: Sequence[ImportedResponse]
+    problems: tuple[Problem, ...]
+    """Each problem once, as the first of its rows has it."""
+    answer_format: Format
+    """The format by which they are judged."""
 
 
 def score(
     config: Config,
     sources: Sequence[str],
     golds: Sequence[str],
-    asked: ReportOptions,
+    options: ReportOptions,
     display: Display,
 ) -> None:
-    """Judge the rows of files or stdin, without a model, and publish the figures; `golds` may name
-    the problem set that has their gold answers, if they have none of their own. Raises UserError
-    for rows that cannot be judged."""
-    made.refuse_twice(sources, "--responses ")
-    data = config.data
-    split, root = data.split or "test", data.root
-    answers = load_problems(canonical(golds[0]), split, root=root) if golds else None
-    given = [
-        row
-        for source, name in zip(sources, made.source_names(sources), strict=True)
-        for row in made.read_responses(
-            source, data.limit, data.skip_bad, data.fields, answers, name
-        )
-    ]
-    places = [(row.where, row.problem) for row in given]
-    made.check_problems(places, repeated=True, sets=[row.label[1] for row in given])
-    for name, of_set in by_key(given, lambda row: row.label[1]).items():
-        check_fields(asked.by, {key for row in of_set for key in row.problem.extra}, name)
-    ours: dict[tuple[str, str], dict[str, Problem]] = {}
-    for row in given:
-        before = ours.setdefault(row.label, {}).setdefault(row.problem.id, row.problem).extra
-        for field in asked.by:
-            if (own := row.problem.extra.get(field)) != before.get(field):
-                values = f"{shortened(str(own))} and {shortened(str(before.get(field)))}"
-                raise UserError(
-                    f"{row.where}: --by {field}: rows of problem {shortened(row.problem.id)} have "
-                    f"{values}; it must be of the problem, not of a response"
-                )
-    problems = {label: tuple(by_id.values()) for label, by_id in ours.items()}
-    parts = by_key(given, lambda row: row.label)
-    directory = None if asked.out is None else ResultDirectory(asked.out)
-    judges = [OURS, PEER] if asked.judge == BOTH else [asked.judge]
-    form = data.answer_format if OURS in judges else "any"
-    formats: dict[tuple[str, str], Format] = {
-        label: form or made.format_of_rows(part) for label, part in parts.items()
-    }
-    with open_judge(judges[0]) as equality:
-        other = [
-            f"({row.where}: {shortened(row.own_gold)}, {shortened(row.problem.answer or '')})"
-            for row in given
-            if row.own_gold is not None
-            and equality.equal(row.problem.answer or "", row.own_gold) != Verdict.CORRECT
-        ]
-        theirs = earlier_results(asked, problems, equality)
-    if other:
-        display.warn(
-            f"{plural(len(other), 'row')} with another gold answer than the set's, which counts "
-            f"{other[0]}: are they of this set?"
-        )
-    whole = len(answers.problems) if answers and data.limit is None else 0
-    for (model, name), of_label in problems.items():
-        if (missing := whole - len(of_label)) > 0:
-            display.warn(
-                f"{model}: no response to {missing} of the {plural(whole, 'problem')} of {name}; "
-                "the figures leave them out"
-            )
+    """Judge the rows of files or stdin, without a model, and publish the figures.
+
+    `golds` may name the problem set that has their gold answers, if they have none of their own.
+    Raises UserError for rows that cannot be judged.
+    """
+    refuse_repeated(sources)
+    gold_set = _load_golds(golds, config.data)
+    responses = _read(sources, config.data, gold_set)
+    _check(responses, options.by)
+    parts = _parts(responses, config.data.answer_format, options.judge)
+    directory = None if options.out is None else ResultDirectory(options.out)
+    with open_judge(options.judge) as equality:
+        _warn_of_golds(responses, equality, display)
+        problems = {part.label: part.problems for part in parts}
+        baselines = read_baselines(options, problems, equality)
+    if gold_set is not None and config.data.limit is None:
+        _warn_of_missing(parts, len(gold_set.problems), display)
     if directory is not None:
         directory.hold()
+    results = _judge(parts, options.judge, display)
+    has_row_formats = any(response.answer_format for response in responses)
+    if options.judge == OURS and config.data.answer_format is None and has_row_formats:
+        names = ", ".join(dict.fromkeys(part.answer_format for part in parts))
+        display.say("judged as", f"{names}, as the rows say")
+    publish(results, options, directory, baselines, display)
+
+
+def _load_golds(golds: Sequence[str], data: DataConfig) -> ProblemSet | None:
+    """Load the problem set that has the gold answers, or return None if none is named."""
+    if not golds:
+        return None
+    return load_problems(canonical(golds[0]), data.split or "test", root=data.root)
+
+
+def _read(
+    sources: Sequence[str], data: DataConfig, gold_set: ProblemSet | None
+) -> list[ImportedResponse]:
+    """Read the responses of all files."""
+    responses = []
+    for source, name in zip(sources, source_names(sources), strict=True):
+        responses += read_responses(
+            source,
+            limit=data.limit,
+            skip_bad=data.skip_bad,
+            fields=data.fields,
+            golds=gold_set,
+            model=name,
+        )
+    return responses
+
+
+def _check(responses: Sequence[ImportedResponse], by: Sequence[str]) -> None:
+    """Raise UserError if problems contradict one another, if a set lacks a field of `by`, or if its
+    value differs between the rows of a problem."""
+    places = [(response.place, response.problem) for response in responses]
+    sets = [response.label.data for response in responses]
+    check_problems(places, repeated=True, sets=sets)
+    for data, part in by_key(responses, lambda response: response.label.data).items():
+        check_fields(by, {key for response in part for key in response.problem.extra}, data)
+    first: dict[tuple[Label, str], Problem] = {}
+    for response in responses:
+        problem = response.problem
+        first_problem = first.setdefault((response.label, problem.id), problem)
+        for field in by:
+            value = problem.extra.get(field)
+            first_value = first_problem.extra.get(field)
+            if value != first_value:
+                raise UserError(
+                    f"{response.place}: --by {field}: rows of problem {shortened(problem.id)} have "
+                    f"{shortened(str(value))} and {shortened(str(first_value))}; it must be of the "
+                    "problem, not of a response"
+                )
+
+
+def _parts(
+    responses: Sequence[ImportedResponse], answer_format: Format | None, judge: str
+) -> list[_Part]:
+    """Split the responses by their label. They are judged by the format that is configured, else by
+    that of their rows. Another judge than ours takes any."""
+    parts = []
+    for label, same_label in by_key(responses, lambda response: response.label).items():
+        by_id = by_key(same_label, lambda response: response.problem.id)
+        problems = tuple(same_problem[0].problem for same_problem in by_id.values())
+        part_format = "any" if judge != OURS else answer_format or row_format(same_label)
+        parts.append(_Part(label, same_label, problems, part_format))
+    return parts
+
+
+def _warn_of_golds(
+    responses: Sequence[ImportedResponse], verifier: Verifier, display: Display
+) -> None:
+    """Warn of rows whose gold answer is not equal to that of the named set."""
+    examples = []
+    for response in responses:
+        row_gold = response.row_gold
+        gold = response.problem.answer or ""
+        if row_gold in (None, gold) or verifier.equal(gold, row_gold) == Verdict.CORRECT:
+            continue
+        examples.append(f"({response.place}: {shortened(row_gold)}, {shortened(gold)})")
+    if examples:
+        display.warn(
+            f"{plural(len(examples), 'row')} with another gold answer than the set's, which counts "
+            f"{examples[0]}: are they of this set?"
+        )
+
+
+def _warn_of_missing(parts: Sequence[_Part], total: int, display: Display) -> None:
+    """Warn of parts without responses to some of the `total` problems of the named set."""
+    for part in parts:
+        missing = total - len(part.problems)
+        if missing > 0:
+            display.warn(
+                f"{part.label.model}: no response to {missing} of the {plural(total, 'problem')} "
+                f"of {part.label.data}; the figures leave them out"
+            )
+
+
+def _judge(parts: Sequence[_Part], judge: str, display: Display) -> list[Result]:
+    """Judge the responses of each part, and warn of those that hold chat marks."""
     results = []
-    with display.progress("judging", len(judges) * len(given), lines=True) as bar:
-        for (model, name), part in parts.items():
+    total = sum(len(part.responses) for part in parts)
+    with display.progress("judging", total, lines=True) as bar:
+        for part in parts:
             chat_marks = ChatMarks()
-            chat_marks.add(row.response for row in part)
+            chat_marks.add(response.response for response in part.responses)
             for line in chat_marks.lines():
-                display.warn(f"{model}: {line}")
-            for judge in judges:
-                form = formats[model, name] if judge == OURS else "any"
-                with open_judge(judge, format=form, workers=usable_cores()) as verifier:
-                    rows = made.judged_rows(part, verifier, lambda count: bar.tick(advance=count))
-                    judged = judged_problems(rows, verifier.cluster)
-                fingerprint = {"data": data_hash(problems[model, name])}
-                fingerprint |= judging(form, judge)
-                by_whom = f"{model} ({judge})" if judge != judges[0] else model
-                results.append(Result(by_whom, name, fingerprint, judged))
-    if data.answer_format is None and any(row.answer_format for row in given) and OURS in judges:
-        display.say("judged as", f"{', '.join(dict.fromkeys(formats.values()))}, as the rows say")
-    publish(results, asked, directory, theirs, display)
+                display.warn(f"{part.label.model}: {line}")
+            with open_judge(judge, format=part.answer_format, workers=usable_cores()) as verifier:
+                rows = judged_rows(part.responses, verifier, lambda count: bar.tick(advance=count))
+                problems = judged_problems(rows, verifier.cluster)
+            fingerprint = {"data": data_hash(part.problems), **judging(part.answer_format, judge)}
+            results.append(Result(part.label.model, part.label.data, fingerprint, problems))
+    return results
 
 
 def publish(
     results: Sequence[Result],
-    asked: ReportOptions,
+    options: ReportOptions,
     directory: ResultDirectory | None,
-    theirs: Sequence[Result],
+    baselines: Sequence[Result],
     display: Display,
 ) -> None:
-    """Report, compare and write. Raises UserError where `asked` does not fit the results; for a
-    comparison that fails, once all else is written."""
+    """Show, compare and write results. Raises UserError if the options do not fit the results. If a
+    comparison fails, it raises UserError once all else is written."""
     with open_judge(OURS, workers=usable_cores()) as verifier:
         results = [count_any_form(result, verifier) for result in results]
-    entries = [report_entry(result, chosen_ks(asked.ks, result), asked.by) for result in results]
-    several = len(results) > 1
-    for entry in entries:
-        _show(entry, several, display)
-    who = ("model", "data") if several else ()
-    display.table(tables.by_k(entries, (*who, "k", "problems", "pass@k [95 %]", "cons@k [95 %]")))
+    entries = [
+        report_entry(result, chosen_ks(options.ks, result), options.by) for result in results
+    ]
+    console.show_results(entries, display)
     report: dict[str, Any] = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["rlvr", *sys.argv[1:]]),
@@ -211,147 +283,51 @@ def publish(
     }
     if any(result.speed for result in results):
         report["speed"] = [result.speed for result in results]
-    if asked.judge == BOTH:
-        peer, pairs = f"{PEER} {judge_versions(PEER)[PEER]}", pair_judges(results)
-        differing = [pair for pair in pairs if both_right(pair) in ((True, False), (False, True))]
-        report["agreement"] = _show_agreement(pairs, differing, peer, display)
     failure = None
-    if asked.against is not None:
+    if options.against is not None:
         try:
-            report["against"] = _comparisons(results, entries, asked.against, theirs, display)
+            report["against"] = {
+                "path": str(options.against),
+                "results": _compare(results, entries, options.against, baselines, display),
+            }
         except UserError as error:
             failure = error
-    rows = [[row for problem in result.problems for row in problem.rows] for result in results]
     if directory is not None:
         names = file_names([(result.model, result.data) for result in results])
+        rows = [result.rows for result in results]
         directory.finish(report, dict(zip(names, rows, strict=True)))
         display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
-    if asked.format != tables.TABLE:
-        tables.print_report(report, asked.format)
+    if options.format != TABLE:
+        print_report(report, options.format)
     elif directory is None and not sys.stdout.isatty():
-        if asked.judge == BOTH:
-            for _, row, other in differing:
-                judge = {"name": peer, "verdict": other["verdict"], "extracted": other["extracted"]}
-                sys.stdout.write(jsonl_line(row | {"judge": judge}))
-        else:
-            for result, of_result in zip(results, rows, strict=True):
-                label = dict(zip(made.LABELS, (result.model, result.data), strict=True))
-                label = label if several else {}
-                sys.stdout.writelines(jsonl_line(row | label) for row in of_result)
-        sys.stdout.flush()
+        _pipe_rows(results)
     if failure is not None:
         raise failure
 
 
-def _show(entry: dict[str, Any], name_model: bool, display: Display) -> None:
-    """Show the figures of a result, and warn of what they leave out."""
-    form, first = entry["fingerprint"]["verifier"], entry["pass@k"]["1"]
-    if drawn := entry["fingerprint"].get("sampling"):
-        how = [drawn_in_words(entry["problems"], drawn), f"seed {drawn['seed']}"]
-    else:
-        how = [plural(entry["problems"], "problem"), plural(entry["responses"], "response")]
-    if judge := form.get("judge"):
-        how.append(f"answers judged by {judge} {form['versions'][judge]}")
-    else:
-        how.append(f"answers judged as {form['format']}")
-    value = "not measured" if first is None else f"{first['value']:.4f}"
-    model = f"with {entry['model']} " if name_model else ""
-    display.result("pass@1", f"{value} {model}on {entry['data']} ({', '.join(how)})")
-
-    parts = [f"{count} {verdict}" for verdict, count in entry["verdicts"].items()]
-    if entry["format_share"] is not None:
-        parts.append(f"format right {tables.percent(entry['format_share'])}")
-    parts.append(f"cut off {tables.percent(entry['cut_off_share'])}")
-    if entry["response_length"] is not None:
-        parts.append(f"{entry['response_length']:.1f} tokens on average")
-    display.say("responses", ", ".join(parts))
-    if (flexible := entry.get("any_form")) is not None:
-        words = "where a right answer counts in any form"
-        display.say("any form", f"pass@1 {tables.in_words(flexible)} {words}")
-        missed = 1 - first["value"] / flexible["value"] if first and flexible["value"] else 0.0
-        if missed > 0.01:  # below 1 % the two figures tell the same
-            display.warn(
-                f"{missed:.0%} of the right answers are in another form than asked "
-                f"({form['format']}): compare figures of one kind, or judge with --set "
-                "data.answer_format=any"
-            )
-    for field in entry.get("by", {}):
-        display.table(tables.by_field(entry, field), asked=True)
-    if unjudged := entry["timeouts"] + entry["unparseable_golds"]:
-        display.warn(
-            f"{plural(unjudged, 'response')} could not be judged "
-            f"({plural(entry['timeouts'], 'timeout')}, {entry['unparseable_golds']} with an "
-            "unreadable gold answer); the figures leave them out"
-        )
-
-
-def _show_agreement(
-    pairs: Sequence[Pair], differing: Sequence[Pair], peer: str, display: Display
-) -> dict[str, Any]:
-    """Show how often the judges agree, and list where they differ."""
-    whole = agreement(pairs)
-    counts = ", ".join(f"{count} {name}" for name, count in whole.items() if name != "share")
-    display.result("agreement", f"{tables.in_words(whole['share'])} with {peer}: {counts}")
-    lines = [["differ", "sample", "gold", "ours", "verdict", PEER, "verdict"]]
-    for _, ours, other in differing[:_ROWS_ON_A_TERMINAL]:
-        cells = [ours[key] for key in ("id", "sample", "answer", "extracted", "verdict")]
-        lines.append([*map(tables.cell, (*cells, other["extracted"], other["verdict"]))])
-    if differing:
-        display.table(lines)
-    if len(differing) > _ROWS_ON_A_TERMINAL:
-        more = len(differing) - _ROWS_ON_A_TERMINAL
-        display.say("", f"and {more} more; a pipe gets all of them")
-    if unjudged := whole["not judged"]:
-        display.warn(
-            f"{plural(unjudged, 'response')} not judged by one or both (a timeout, an unreadable "
-            "gold answer, a wrong format, or cut off); the agreement leaves them out"
-        )
-    return whole
-
-
-def _comparisons(
+def _compare(
     results: Sequence[Result],
     entries: Sequence[dict[str, Any]],
     against: Path,
-    theirs: Sequence[Result],
+    baselines: Sequence[Result],
     display: Display,
-) -> dict[str, Any]:
-    """Compare each result with the earlier one that matches it, and show how they differ."""
+) -> list[dict[str, Any]]:
+    """Compare each result with the baseline that matches it, at the k of its entry, and show how
+    they differ."""
     comparisons = []
     for result, entry in zip(results, entries, strict=True):
-        other = find_match(result.model, result.data, theirs, against)
-        comparison = compare(result, other, [int(k) for k in entry["pass@k"]])
+        baseline = find_match(result.model, result.data, baselines, against)
+        comparison = compare(result, baseline, ks=[int(k) for k in entry["pass@k"]])
         comparisons.append(comparison)
-        there = [comparison["against"]]
-        there += [f"on {comparison['against_data']}"] if comparison["against_data"] else []
-        there += [f"({against})"] if str(against) not in there else []
-        count = plural(comparison["problems"], "problem")
-        display.result("against", f"{' '.join(there)}, {count}")
-        display.table(tables.differences(comparison), asked=True)
-        if first := comparison["pass@k"].get("1"):
-            # The interval shrinks with the root of the number of problems.
-            reach = min(1, max(abs(end - first["value"]) for end in first["interval"]))
-            if reach > _FEW_POINTS:
-                enough = math.ceil(first["problems"] * (reach / _FEW_POINTS) ** 2)
-                display.warn(
-                    f"{plural(first['problems'], 'problem')} with so many samples cannot show a "
-                    f"difference in pass@1 below {100 * reach:.0f} points; for "
-                    f"{100 * _FEW_POINTS:.0f} take about {enough:,} problems, or more samples"
-                )
-        same = "nothing but chance: same fingerprint"
-        if "model" not in result.fingerprint:
-            same = "nothing of problems and judging; what made the responses is not known"
-        for difference in comparison["differs"] or [same]:
-            display.say("differs in", difference)
-        left_out = {
-            f"not in {against}": comparison["missing"],
-            f"only in {against}": comparison["only_there"],
-            "without a judged response on one side or on both": comparison["unjudged"],
-        }
-        for where, count in left_out.items():
-            if count:
-                display.warn(f"the differences leave out {plural(count, 'problem')} {where}")
-        if golds := comparison["other_golds"]:
-            many = f"{plural(len(golds), 'problem')} (such as {shortened(golds[0])})"
-            display.warn(f"{many} with another gold answer there: judged by another answer")
-    return {"path": str(against), "results": comparisons}
+        console.show_comparison(comparison, str(against), "model" in result.fingerprint, display)
+    return comparisons
+
+
+def _pipe_rows(results: Sequence[Result]) -> None:
+    """Write the rows to stdout, with the label of their result if there is more than one."""
+    for result in results:
+        label = {}
+        if len(results) > 1:
+            label = {"model": result.model, PROBLEM_SET: result.data}
+        sys.stdout.writelines(jsonl_line(row | label) for row in result.rows)
+    sys.stdout.flush()

@@ -27,17 +27,19 @@ from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
 from rlvr_cli.evaluation.report import Cluster, Result, judged_problems
 
-_REPORT, _RESPONSES, _UNFINISHED = "report.json", "responses", "unfinished"
+_REPORT = "report.json"
+_RESPONSES = "responses"
+_UNFINISHED = "unfinished"
 _BEGAN = "began"
 """The key under which each unfinished row keeps when the evaluation began."""
 _SHOWN = 10
 _LARGEST_REPORT = 256 << 20
 _LONGEST_NAME = 180
-"""Bytes of a file's name; a file system allows 255 with the ending."""
+"""Bytes of a file's name. A file system allows 255 with the ending."""
 
 
 class _Stored(BaseModel):
-    """A part of a result's files; unknown keys are allowed."""
+    """A part of a result's files, with unknown keys allowed."""
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
 
@@ -62,10 +64,10 @@ class _Report(_Stored):
 
 
 class PartialResult:
-    """The rows of one result by problem, also in a file if `path` is not None.
+    """The rows of one result by problem, in a file too unless `path` is None.
 
-    Each line of the file has the fingerprint and the rows of one problem, so that only a line torn
-    by a power cut is sampled again. Raises UserError if the file is of other settings.
+    Each line of the file has the fingerprint and the rows of one problem, so that only the problem
+    of a line torn by a power cut is sampled again. Raises UserError if the file has other settings.
     """
 
     def __init__(
@@ -75,41 +77,39 @@ class PartialResult:
         samples: int,
         began: datetime | None = None,
     ) -> None:
-        self.path, self.fingerprint, self.began = path, fingerprint, began
+        self.path = path
+        self.fingerprint = fingerprint
+        self.began = began
         self.rows_of: dict[str, list[ResponseRow]] = {}
         """The rows by the problem's id."""
         self.dropped = 0
-        """Lines of the file that could not be read; their problems are sampled again."""
+        """Lines of the file that could not be read, whose problems are sampled again."""
         if path is None:
             return
         lines = b""
         if path.is_symlink() or path.exists():
             with files.open_regular(path, follow=False) as file:
                 lines = file.read()
-        ours = parse_json(jsonl_line(fingerprint))  # as a file gives it back
+        current = parse_json(jsonl_line(fingerprint))  # as a file gives it back
         for line in filter(None, lines.split(b"\n")):
             try:
-                done = _DoneProblem.model_validate(parse_json(line))
+                problem = _DoneProblem.model_validate(parse_json(line))
             except ValueError:
                 self.dropped += 1
                 continue
-            if differing := differences(ours, done.fingerprint):
-                raise UserError(
-                    f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
-                    f"({'; '.join(differing[:_SHOWN])}); repeat those, or name another directory"
-                )
-            identity, *others = {row.id for row in done.rows}
-            if others or len(done.rows) != samples:
-                self.dropped += 1
+            _refuse_other_settings(path, current, problem.fingerprint)
+            ids = {row.id for row in problem.rows}
+            if len(ids) == 1 and len(problem.rows) == samples:
+                self.rows_of[ids.pop()] = [row.values for row in problem.rows]
             else:
-                self.rows_of[identity] = [row.values for row in done.rows]
+                self.dropped += 1
         files.write_atomically(path, "".join(map(self._line, self.rows_of.values())))
 
     def _line(self, rows: Sequence[ResponseRow]) -> str:
         return jsonl_line({"fingerprint": self.fingerprint, _BEGAN: self.began, "rows": rows})
 
     def add(self, identity: str, rows: Sequence[ResponseRow]) -> None:
-        """Store the rows of a finished problem; they are on the disk when this returns."""
+        """Store the rows of a finished problem. They are on the disk when this returns."""
         line = self._line(rows)
         if self.path is not None:
             files.append_line(self.path, line)
@@ -118,6 +118,16 @@ class PartialResult:
     def rows(self, identities: Iterable[str]) -> list[ResponseRow]:
         """Return the rows of these problems, in their order."""
         return [row for key in identities for row in self.rows_of[key]]
+
+
+def _refuse_other_settings(path: Path, current: Fingerprint, stored: Fingerprint) -> None:
+    """Raise UserError if the fingerprint of a line of an unfinished result is another."""
+    differing = differences(current, stored)
+    if differing:
+        raise UserError(
+            f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "
+            f"({'; '.join(differing[:_SHOWN])}); repeat those, or name another directory"
+        )
 
 
 class ResultDirectory:
@@ -129,8 +139,8 @@ class ResultDirectory:
         self._lock: IO[str] | None = None
         files.refuse_links(directory, (_UNFINISHED, _RESPONSES))
         self.began = self._beginning()
-        """When the evaluation began: as its unfinished rows say, else as its first file was
-        written; the present time where there is none."""
+        """When the evaluation began: as its unfinished rows say, else when its first file was
+        written, or now without a file."""
         if (directory / _UNFINISHED).is_dir():
             self.hold()
         elif directory.exists():
@@ -157,19 +167,19 @@ class ResultDirectory:
         return files.first_written(self.directory)
 
     def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> PartialResult:
-        """Return the partial result of this name, empty if there is none."""
+        """Return the partial result of this name, which is empty at first."""
         self.hold()
         with files.writing(f"--out {self.directory}"):
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
             return PartialResult(path, fingerprint, samples, self.began)
 
     def finish(self, report: Mapping[str, Any], rows: Mapping[str, Sequence[ResponseRow]]) -> None:
-        """Write the rows in their order, then the report, atomically; remove partial results."""
+        """Write the rows in order and then the report, atomically. Remove partial results."""
         self.hold()
         with files.writing(f"--out {self.directory}"):
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
-            for name, of_result in rows.items():
-                text = "".join(map(jsonl_line, of_result))
+            for name, result_rows in rows.items():
+                text = "".join(map(jsonl_line, result_rows))
                 files.write_atomically(self.directory / _RESPONSES / f"{name}.jsonl", text)
             text = json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
             files.write_atomically(self.directory / _REPORT, text)
@@ -177,18 +187,20 @@ class ResultDirectory:
 
 
 def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """Return a different, valid file name for each (model, data); a long one ends in a checksum."""
+    """Return a different, valid file name for each (model, data). Long ones end in a checksum."""
     names: dict[str, None] = {}
-    number_of: Counter[str] = Counter()
+    repeats: Counter[str] = Counter()
     for model, data in pairs:
         parts = (re.sub(r"[^\w.-]+", "_", part).strip("_.-") for part in (data, model))
-        name = base = "--".join(parts)
-        if len(raw := name.encode()) > _LONGEST_NAME:
+        base = "--".join(parts)
+        raw = base.encode()
+        if len(raw) > _LONGEST_NAME:
             digest = hashlib.sha256(raw).hexdigest()
-            name = base = f"{raw[:_LONGEST_NAME].decode(errors='ignore')}-{digest[:16]}"
+            base = f"{raw[:_LONGEST_NAME].decode(errors='ignore')}-{digest[:16]}"
+        name = base
         while name in names:
-            number_of[base] += 1
-            name = f"{base}-{number_of[base] + 1}"
+            repeats[base] += 1
+            name = f"{base}-{repeats[base] + 1}"
         names[name] = None
     return list(names)
 
@@ -204,17 +216,21 @@ def read_results(path: Path, cluster: Cluster, option: str = "--against") -> lis
     if not path.exists():
         raise UserError(f"{option} {path}: no such result or file")
 
-    def rows_of(file: Path) -> list[ResponseRow]:
-        if not (rows := list(stored_rows(file))):
+    def read(file: Path) -> list[ResponseRow]:
+        rows = list(stored_rows(file))
+        if not rows:
             raise UserError(f"{option} {file}: no rows in it")
         return rows
 
     if not path.is_dir():
         parts = by_key(
-            rows_of(path),
+            read(path),
             lambda row: (str(row.get("model") or path), str(row.get("problem_set") or "")),
         )
-        return [Result(*key, {}, judged_problems(rows, cluster)) for key, rows in parts.items()]
+        return [
+            Result(model, data, {}, judged_problems(rows, cluster))
+            for (model, data), rows in parts.items()
+        ]
     try:
         text = files.read_regular(path / _REPORT, _LARGEST_REPORT)
         entries = _Report.model_validate(parse_json(text)).results
@@ -223,21 +239,30 @@ def read_results(path: Path, cluster: Cluster, option: str = "--against") -> lis
     results = []
     names = file_names([(entry.model, entry.data) for entry in entries])
     for entry, name in zip(entries, names, strict=True):
-        judged = judged_problems(rows_of(path / _RESPONSES / f"{name}.jsonl"), cluster)
+        judged = judged_problems(read(path / _RESPONSES / f"{name}.jsonl"), cluster)
         results.append(Result(entry.model, entry.data, entry.fingerprint, judged))
     return results
 
 
-def find_match(model: str, data: str, theirs: Sequence[Result], where: Path) -> Result:
-    """Find the baseline result on this problem set (or on one without a name), by this model if
-    there are several; a single result always matches. Raises UserError if none or several do."""
+def find_match(model: str, data: str, baselines: Sequence[Result], path: Path) -> Result:
+    """Find the baseline on this problem set, or on one without a name.
+
+    If there is more than one, it must be of this model. A single baseline matches any set. Raises
+    UserError, which names the `path` of the baselines, unless exactly one matches.
+    """
     name = bare_name(data)
-    same_data = [result for result in theirs if bare_name(result.data) in (name, "")]
+    same_data = [result for result in baselines if bare_name(result.data) in (name, "")]
     same_model = [result for result in same_data if result.model == model]
-    matches = same_model or same_data or (theirs if len(theirs) == 1 else [])
+    matches: Sequence[Result] = same_model or same_data
+    if not matches and len(baselines) == 1:
+        matches = baselines
     if len(matches) != 1:
-        first = [f"{each.model} on {each.data or 'a set without name'}" for each in theirs[:_SHOWN]]
-        names = ", ".join(map(shortened, first)) + (", …" if len(theirs) > _SHOWN else "")
+        names = [
+            shortened(f"{result.model} on {result.data or 'a set without name'}")
+            for result in baselines[:_SHOWN]
+        ]
+        if len(baselines) > _SHOWN:
+            names.append("…")
         count = f"{len(matches)} results" if matches else "none"
-        raise UserError(f"--against {where}: it has {count} for {data}; it holds {names}")
+        raise UserError(f"--against {path}: it has {count} for {data}; it holds {', '.join(names)}")
     return matches[0]

@@ -13,7 +13,6 @@ from typing import Any
 from rlvr_cli.config import as_yaml
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines, draw_curves, print_curves
-from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import write_jsonl_line
@@ -292,10 +291,7 @@ class RunLifecycle:
             self.trainer.watch = lambda *_: bar.tick()
             groups, sets = self.trainer.measure()
         self.run.write_rollouts(f"held-out-{moment}", groups)
-        for name, figures in sets.items():
-            text = f"{narration.format_figures(figures)} {moment} training ({figures['settings']})"
-            self.display.say("pass@1", f"{name}: {text}" if name else text)
-            narration.warn_of_unjudged(figures, self.display)
+        narration.say_measured(sets, moment, self.display)
         first = dict(next(iter(sets.values())))
         if "" in sets:  # a single set has no name
             return first
@@ -329,26 +325,7 @@ class RunLifecycle:
         print_curves([self.history], self.display)
         narration.say_throughput(figures, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
-        if before and after:
-            self._say_change(before, after)
-        if best:
-            self.display.say(
-                "best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}"
-            )
+        narration.say_results(before, after, best, self.display)
         self.display.result("run", f"{ending} {steps} steps, {minutes:.2f} minutes; {directory}")
         if self._saved_step:
             narration.say_what_is_next(self.trainer, directory, self.display)
-
-    def _say_change(self, before: dict[str, Any], after: dict[str, Any]) -> None:
-        """Print the figures of every held-out set before and after training, and by level."""
-        before_by_set = before.get("sets", {"": before})
-        for name, now in after.get("sets", {"": after}).items():
-            change = (
-                f"{narration.format_figures(before_by_set.get(name))} before, "
-                f"{narration.format_figures(now)} after training ({now['settings']})"
-            )
-            self.display.result("pass@1", f"{name}: {change}" if name else change)
-        levels_before = before.get("by_level", {})
-        levels_after = after.get("by_level", {})
-        if levels_after and levels_before.keys() == levels_after.keys():
-            self.display.table(by_level(levels_before, levels_after))

@@ -1,4 +1,4 @@
-"""Write the messages that several commands share, and those at the end of a run."""
+"""Say what a run is going to do and what came of it, and what several commands say alike."""
 
 import shlex
 from collections import Counter
@@ -6,11 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.algorithm.choices import without_ratio
+from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
+from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import NO_SIGNAL, Prompt
+from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.runs.guards import MORE_SIGNAL
+from rlvr_cli.runs.preflight import to_judge
 from rlvr_cli.setup.session import NO_TEMPLATE, Session, unreadable_golds
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
@@ -19,7 +24,7 @@ _SHORT, _SHOWN, _LONGEST_QUESTION = 60, 5, 60
 
 
 def format_figures(figures: Mapping[str, Any] | None) -> str:
-    """Format pass@1 with its interval, and cons@k, of a measurement; None was not measured."""
+    """Format pass@1 of a measurement with its interval, and cons@k. None means not measured."""
     figures = figures or {}
     if not figures.get("interval"):
         return measured(figures.get("pass@1"))
@@ -31,37 +36,135 @@ def format_figures(figures: Mapping[str, Any] | None) -> str:
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    if unjudged := sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL):
+    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL)
+    if unjudged:
         responses = plural(unjudged, "response")
         display.warn(f"{responses} could not be judged (timeout, bad gold); pass@1 leaves them out")
 
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
-    """Warn of the first gold answers that the judge cannot read; their responses never count."""
+    """Warn of the first gold answers that the judge cannot read. Their responses never count."""
     bad = unreadable_golds(prompts, judge)
     for problem in bad[:_SHOWN]:
-        name, gold = problem.id[:_SHORT], (problem.answer or "")[:_SHORT]
-        display.warn(f"problem {name}: the gold answer {gold!r} cannot be read")
+        gold = (problem.answer or "")[:_SHORT]
+        display.warn(f"problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read")
     if len(bad) > _SHOWN:
         display.warn(f"… and {len(bad) - _SHOWN} more gold answers")
 
 
 def say_policy(name: str, session: Session, display: Display) -> None:
-    """Say what is sampled from, where, and beside which versions of the libraries."""
+    """Say what is sampled from, on which device, and with which versions of the libraries."""
     display.say("policy", f"{name}: {session.description}")
     display.say("versions", session.versions)
 
 
+def announce_run(
+    session: Session,
+    problems: ProblemSet,
+    prompts: Sequence[Prompt],
+    held_out: Sequence[Prompt],
+    display: Display,
+) -> None:
+    """Say what a run is going to do, and warn of problems that will not do what is asked."""
+    config = session.plan.config
+    algo = config.algorithm
+    _say_models_and_rewards(session, display)
+    warn_of_bad_golds([*to_judge(prompts, algo), *held_out], session.sampler.verifier, display)
+    texts = {prompt.problem.problem for prompt in prompts}
+    shared = sum(prompt.problem.problem in texts for prompt in held_out)
+    if shared:
+        text = f"{shared} of {len(held_out)} held-out problems are also trained on"
+        display.warn(f"{text}, so pass@1 on them says little; take another eval.source")
+    count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out"
+    if len(config.eval.sources) > 1:
+        count += f" ({', '.join(config.eval.sources)})"
+    if problems.taken:
+        count += f"; {problems.taken}"
+    display.say("problems", count)
+    changes = (f"{name} {old} -> {new}" for name, (old, new) in overrides(config).items())
+    display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(changes) or 'nothing'}")
+    note = without_ratio(algo)
+    if note:
+        display.say("", note)
+    display.say("optimizer", _optimizer_in_words(config))
+
+
+def _say_models_and_rewards(session: Session, display: Display) -> None:
+    """Say which models a run trains and learns from, and what it rewards if not only the answer."""
+    config = session.plan.config
+    say_policy(config.model, session, display)
+    display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
+    if session.teacher is not None:
+        architecture = type(session.teacher.model).__name__
+        display.say("teacher", f"{config.teacher}: {architecture}: {session.teacher_forward}")
+    rewarder = session.rewarder
+    if rewarder.config.functions != ("math",):
+        hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
+        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.config.terms]
+        display.say("reward", " + ".join(terms))
+
+
+def _optimizer_in_words(config: Config) -> str:
+    """Return how many steps a run has, of what, and how each updates."""
+    algo = config.algorithm
+    rollout = config.rollout
+    if algo.reads_responses:
+        batch = f"{rollout.prompts} rows with their responses"
+        responses = rollout.prompts
+    else:
+        batch = f"{rollout.prompts} problems x {rollout.samples} samples"
+        responses = rollout.prompts * rollout.samples
+    updates = algo.epochs * min(algo.mini_batches, responses)
+    optim = config.optim
+    warmup = f" after {plural(optim.warmup_steps, 'step')}" if optim.warmup_steps else ""
+    return (
+        f"{config.steps} steps of {batch}, at most {rollout.max_tokens} tokens, temperature "
+        f"{rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
+        f"{optim.lr:g}{warmup}"
+    )
+
+
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """Warn of a missing chat template; report one that opens <think> by itself."""
+    """Warn of a missing chat template. Say so if it opens <think> by itself."""
     if session.policy.tokenizer.chat_template is None:
         display.warn(NO_TEMPLATE)
     elif prompts and prompts[0].think_open:
         display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
 
+def say_measured(sets: Mapping[str, Evaluation], moment: str, display: Display) -> None:
+    """Print the figures of every held-out set, and warn of responses that they leave out."""
+    for name, figures in sets.items():
+        text = f"{format_figures(figures)} {moment} training ({figures['settings']})"
+        display.say("pass@1", f"{name}: {text}" if name else text)
+        warn_of_unjudged(figures, display)
+
+
+def say_results(
+    before: Mapping[str, Any] | None,
+    after: Mapping[str, Any] | None,
+    best: Mapping[str, Any] | None,
+    display: Display,
+) -> None:
+    """Print pass@1 of every held-out set before and after training, by level, and the best."""
+    if before and after:
+        before_by_set = before.get("sets", {"": before})
+        for name, figures in after.get("sets", {"": after}).items():
+            change = (
+                f"{format_figures(before_by_set.get(name))} before, {format_figures(figures)} "
+                f"after training ({figures['settings']})"
+            )
+            display.result("pass@1", f"{name}: {change}" if name else change)
+        levels_before = before.get("by_level", {})
+        levels_after = after.get("by_level", {})
+        if levels_after and levels_before.keys() == levels_after.keys():
+            display.table(by_level(levels_before, levels_after))
+    if best:
+        display.say("best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}")
+
+
 def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
-    """Print the measured speed of a run; verbose, also MFU and how engine and trainer differ."""
+    """Print the measured speed of a run. Verbose, add MFU and how engine and trainer differ."""
     words = {
         "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
         "tokens_per_second_update": "update {:,.0f} tokens/s",
@@ -78,8 +181,9 @@ def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
 
 def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
     """Warn if a run learned nothing, or skipped steps."""
-    reasons, steps = Counter(metrics["no_update"] for metrics in history), len(history)
-    short, refill = reasons["batch not full"], trainer.config.algorithm.filter
+    steps = len(history)
+    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
+    refill = trainer.config.algorithm.filter
     if short and refill and not trainer.stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
@@ -101,12 +205,17 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:
     """Print the commands that a user may give after a run."""
-    data, named = trainer.config.data, trainer.config.eval.sources
-    sources = named or (data.sources if trainer.held_out else ("PROBLEMS.jsonl",))
+    data = trainer.config.data
+    sources = trainer.config.eval.sources
+    if not sources:
+        sources = data.sources if trainer.held_out else ("PROBLEMS.jsonl",)
     words = ["rlvr", "eval", *sources, "--model", str(directory)]
-    words += ["--set", f"data.root={data.root}"] if data.root else []
-    words += [word for pair in data.fields.items() for word in ("--field", "=".join(pair))]
-    words += ["--skip-bad"] if data.skip_bad else []
+    if data.root:
+        words += ["--set", f"data.root={data.root}"]
+    for name, path in data.fields.items():
+        words += ["--field", f"{name}={path}"]
+    if data.skip_bad:
+        words.append("--skip-bad")
     display.command("next", shlex.join(words))
     question = trainer.prompts[0].problem.problem
     if len(question) <= _LONGEST_QUESTION:

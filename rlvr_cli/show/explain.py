@@ -38,7 +38,7 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     assert config is not None
     history = {row["step"]: row for row in run.metrics}
     if step is None:
-        with_responses = {number for number, path in run.files.items() if path.stat().st_size}
+        with_responses = {stored for stored, path in run.files.items() if path.stat().st_size}
         step = max(history.keys() & with_responses, default=None)
     if step is None:
         raise UserError(f"--explain: {run.path} has no finished step with responses")

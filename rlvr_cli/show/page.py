@@ -27,7 +27,7 @@ from rlvr_cli.show.screen import differing, pass_at_1, truncate
 from rlvr_cli.show.source import REASONS, Source, StoredGroup, reason
 
 MOST_BYTES = 3_500_000
-"""Bytes of the responses in a page; of more a sample is shown."""
+"""The most bytes of responses in a page. Of more responses it shows a sample."""
 _TOKENS_SHARE = 0.3
 """The share of these bytes for groups with stored tokens."""
 _LONGEST_TEXT, _LONGEST_TOKEN = 4_000, 100
@@ -119,15 +119,17 @@ def page_data(sources: Sequence[Source]) -> dict[str, Any]:
     count = 0
     for source, history in zip(sources, histories, strict=True):
         fates: dict[int, Counter[str]] = defaultdict(Counter)
-        masks = source.config is not None and source.config.algorithm.masks_cut_off
+        masks_cut_off = source.config is not None and source.config.algorithm.masks_cut_off
         for group, tokens in _groups_with_tokens(source):
             without_tokens.max_bytes = MOST_BYTES - with_tokens.bytes
             sample = with_tokens if tokens else without_tokens
             sample.add(len(runs), group, tokens)
             count += len(group.rows)
             for row in group.rows:
-                is_masked = row["finish_reason"] == "length" and masks and group.fate == "trained"
-                fates[group.step]["cut off" if is_masked else group.fate] += row["n_tokens"] or 0
+                fate = group.fate
+                if masks_cut_off and fate == "trained" and row["finish_reason"] == "length":
+                    fate = "cut off"
+                fates[group.step][fate] += row["n_tokens"] or 0
         name = source.path.resolve().name if len(names) == len(sources) else str(source.path)
         shares = _shares(fates) if source.config and fates else None
         runs.append({"name": name, "metrics": _columns(history, glossary), "fates": shares})
@@ -196,7 +198,8 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
     glossary: dict[str, str] = {}
     held_out = [name.removeprefix(MEASURED) for name in measured_sets(histories) or [MEASURED]]
     for key, meaning in meanings.items():
-        for suffix in held_out if "held_out" in key else [""]:
+        suffixes = held_out if "held_out" in key else [""]
+        for suffix in suffixes:
             glossary[f"{key}{suffix}"] = f"{suffix[1:]} {meaning}".strip()
     return glossary
 

@@ -87,7 +87,7 @@ def _counterpart(
 ) -> Sequence[JudgedProblem]:
     """Return the first source's set to compare with one of this name.
 
-    It has the same name or, as `MODEL on DATA`, the same data; a source's only set will do too.
+    It has the same name or, as `MODEL on DATA`, the same data. A source's only set will do too.
     """
     by_data = {label.rpartition(" on ")[2]: problems for label, problems in first.items()}
     only = next(iter(first.values())) if len(first) == 1 else ()
@@ -95,26 +95,28 @@ def _counterpart(
 
 
 def _difference(
-    problems: Sequence[JudgedProblem], others: Sequence[JudgedProblem], count: int
+    problems: Sequence[JudgedProblem], baseline: Sequence[JudgedProblem], count: int
 ) -> list[str]:
-    """Format pass@1 less that of others on the same problems, and its p.
+    """Format pass@1 less that of a baseline on the same problems, and its p.
 
     The number of problems is added if it is not the whole `count`.
     """
-    tallies = {(p.id, p.rows[0]["problem"]): p.tally for p in others}
-    ours, theirs = [], []
+    tallies = {(p.id, p.rows[0]["problem"]): p.tally for p in baseline}
+    shares: list[float] = []
+    baseline_shares: list[float] = []
     for problem in problems:
-        other = tallies.get((problem.id, problem.rows[0]["problem"]))
-        if other is not None and problem.tally.n and other.n:
-            ours.append(pass_at_k(problem.tally.n, problem.tally.correct, 1))
-            theirs.append(pass_at_k(other.n, other.correct, 1))
-    if not ours:
+        tally = problem.tally
+        paired = tallies.get((problem.id, problem.rows[0]["problem"]))
+        if paired is not None and tally.n and paired.n:
+            shares.append(pass_at_k(tally.n, tally.correct, 1))
+            baseline_shares.append(pass_at_k(paired.n, paired.correct, 1))
+    if not shares:
         return ["no problem in common", "-"]
-    estimate = paired_difference(ours, theirs)
+    estimate = paired_difference(shares, baseline_shares)
     low, high = estimate["interval"]
     difference = f"{estimate['value']:+.3f} [{low:.3f}, {high:.3f}]"
-    if len(ours) < count:
-        difference += f" of {len(ours)}"
+    if len(shares) < count:
+        difference += f" of {len(shares)}"
     return [difference, significance(estimate["p"])]
 
 
@@ -161,9 +163,9 @@ def show_responses(
     verdict: str | None,
     display: Display,
 ) -> None:
-    """Show the responses of a group number, a problem and a verdict, by group; None is any.
+    """Show the responses to a problem, of a group number and with a verdict, group by group.
 
-    Raises UserError if there are none.
+    None means any. Raises UserError if no response fits.
     """
     ids: dict[str, None] = {}  # a set that keeps the order
     has_shown = False
@@ -212,7 +214,7 @@ def _show_group(group: StoredGroup, rows: Sequence[ResponseRow], display: Displa
 
 
 def telling_digits(values: Sequence[float]) -> int:
-    """Return how many decimals tell values apart that differ in nine decimals; at least two."""
+    """Return how many decimals, at least two, tell apart values that differ in nine decimals."""
     count = len({round(value, 9) for value in values})
     return next(n for n in range(2, 10) if n == 9 or len({round(v, n) for v in values}) == count)
 

@@ -105,7 +105,7 @@ class StoredGroup:
 
     @property
     def fate(self) -> str:
-        """Return `trained`, or why the group did not train; "" for a group of a result."""
+        """Return `trained`, or why the group did not train. Return "" for a group of a result."""
         if self.config is None:
             return ""
         if trains(self.group, self.config.algorithm):
@@ -119,7 +119,7 @@ class StoredGroup:
     def scores(self) -> dict[int, Score]:
         """Compute {sample: score} of each judged response, by the run's own functions.
 
-        A group of a result has none.
+        Return {} for a group of a result.
         """
         if self.config is None:
             return {}
@@ -167,7 +167,7 @@ class Source:
         return {int(path.stem[5:]): path for path in paths if path.stem[5:].isdecimal()}
 
     def groups(self, step: int | None = None) -> Iterator[StoredGroup]:
-        """Yield the groups of a step, or of all. Raises UserError if there are none."""
+        """Yield the groups of a step, or of all. Raises UserError if no responses were stored."""
         files = self.files
         if self.config and not files:
             raise UserError(f"{self.path}: it has no responses yet")
@@ -180,9 +180,10 @@ class Source:
             for number, (name, rows) in enumerate(parts, 1):
                 yield StoredGroup(0, number, rows, None, name)
             return
-        for shown_step in sorted(files) if step is None else [step]:
-            for number, rows in enumerate(grouped(stored_rows(files[shown_step])), 1):
-                yield StoredGroup(shown_step, number, rows, self.config)
+        numbers = sorted(files) if step is None else [step]
+        for stored_step in numbers:
+            for number, rows in enumerate(grouped(stored_rows(files[stored_step])), 1):
+                yield StoredGroup(stored_step, number, rows, self.config)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
         """Return the figures of single tokens in a step's update, by group. Few groups have any."""

@@ -15,6 +15,6 @@ from rlvr_cli.cli.main import app
     ],
 )
 def test_bad_input_is_refused_at_once(args, says):
-    done = CliRunner().invoke(app, ["export", *args])
-    assert done.exit_code == 2
-    assert says in done.stderr
+    result = CliRunner().invoke(app, ["export", *args])
+    assert result.exit_code == 2
+    assert says in result.stderr

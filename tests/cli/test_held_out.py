@@ -1,4 +1,4 @@
-"""Several held-out sets: each is measured, drawn and summed up by itself, also after a resume."""
+"""Several held-out sets: each is measured, drawn and summarized by itself, also after a resume."""
 
 import json
 from pathlib import Path
@@ -25,25 +25,25 @@ def run(tmp_path_factory) -> Path:
     listing = invoke("eval", "chains", "--limit", "6", "-n", "1", "-q").stdout.splitlines()
     rows = [json.loads(line) for line in listing]
     for name, part in (("easy.jsonl", rows[:4]), ("other.jsonl", rows[4:])):
-        kept = ({"problem": row["problem"], "answer": row["answer"]} for row in part)
-        (place / name).write_text(jsonl(*kept))
+        problems = ({"problem": row["problem"], "answer": row["answer"]} for row in part)
+        (place / name).write_text(jsonl(*problems))
     sets = f"eval.source=[{place}/easy.jsonl,{place}/other.jsonl]"
-    measured = ("--steps", "2", "--eval-every", "2", "--set", sets)
-    done = invoke("train", *FEW, *measured, "--out", place / "run")
-    assert done.exit_code == 0, done.stderr
-    (place / "said").write_text(done.stderr)
-    return place / "run"
+    run = place / "run"
+    result = invoke("train", *FEW, "--steps", "2", "--eval-every", "2", "--set", sets, "--out", run)
+    assert result.exit_code == 0, result.stderr
+    (place / "said").write_text(result.stderr)
+    return run
 
 
 def test_each_set_has_its_metrics_and_its_part_of_the_summary(run):
     _, metrics = rows_of(run / "metrics.jsonl")
     rows = rows_of(run / "rollouts" / "held-out-step-000002.jsonl")
-    easy, other = (pass_at_1(rows, name) for name in ("easy.jsonl", "other.jsonl"))
+    easy, hard = (pass_at_1(rows, name) for name in ("easy.jsonl", "other.jsonl"))
     assert len(rows) == 6 * 4
     assert metrics["held_out_pass@1"] == pytest.approx(easy)
-    assert metrics["held_out_pass@1/other.jsonl"] == pytest.approx(other)
+    assert metrics["held_out_pass@1/other.jsonl"] == pytest.approx(hard)
     low, high = (metrics[f"held_out_pass@1_{end}/other.jsonl"] for end in ("low", "high"))
-    assert 0 <= low <= other <= high <= 1
+    assert 0 <= low <= hard <= high <= 1
     assert 0 <= metrics["held_out_cons@k/other.jsonl"] <= 1
     after = json.loads((run / "summary.json").read_text())["after"]
     assert after["pass@1"] == after["sets"]["easy.jsonl"]["pass@1"] == metrics["held_out_pass@1"]
@@ -58,51 +58,51 @@ def test_each_set_is_said_drawn_and_shown(run):
     for words in ("easy.jsonl: 0.", "other.jsonl: 0.", "held out: pass@1, × cons@k"):
         assert words in message
     assert message.count(" before, ") == 2
-    shown = invoke("show", run).stdout
-    assert "held out other.json" in shown
-    assert f"{run}: easy.jsonl" in shown
+    output = invoke("show", run).stdout
+    assert "held out other.json" in output
+    assert f"{run}: easy.jsonl" in output
     assert "| after training, other.jsonl | 0." in card(run)
 
 
 def card(run: Path) -> str:
-    done = invoke("export", run, "--out", run.parent / "exported")
-    assert done.exit_code == 0, done.stderr
+    result = invoke("export", run, "--out", run.parent / "exported")
+    assert result.exit_code == 0, result.stderr
     return (run.parent / "exported" / "README.md").read_text()
 
 
 def test_a_set_alone_is_measured_as_rlvr_eval_does(run):
-    other = run.parent / "other.jsonl"
-    done = invoke("eval", other, "--model", run, "-q", "--max-tokens", "40")
+    other_set = run.parent / "other.jsonl"
+    result = invoke("eval", other_set, "--model", run, "-q", "--max-tokens", "40")
     alone = {
         (row["id"], row["sample"]): row["response"]
-        for row in map(json.loads, done.stdout.splitlines())
+        for row in map(json.loads, result.stdout.splitlines())
     }
     rows = rows_of(run / "rollouts" / "held-out-after.jsonl")
-    of_run = {(r["id"], r["sample"]): r["response"] for r in rows if "other" in r["problem_set"]}
-    assert alone == of_run
+    in_run = {(r["id"], r["sample"]): r["response"] for r in rows if "other" in r["problem_set"]}
+    assert alone == in_run
 
 
 def test_a_resumed_run_keeps_what_was_measured_of_each_set(run):
     first = json.loads((run / "summary.json").read_text())
-    done = invoke("train", "--resume", run, "--steps", "4")
-    assert done.exit_code == 0, done.stderr
-    again = json.loads((run / "summary.json").read_text())
-    assert again["before"] == first["before"]
-    assert list(again["after"]["sets"]) == ["easy.jsonl", "other.jsonl"]
+    result = invoke("train", "--resume", run, "--steps", "4")
+    assert result.exit_code == 0, result.stderr
+    longer = json.loads((run / "summary.json").read_text())
+    assert longer["before"] == first["before"]
+    assert list(longer["after"]["sets"]) == ["easy.jsonl", "other.jsonl"]
     measured = [row["step"] for row in rows_of(run / "metrics.jsonl") if "held_out_pass@1" in row]
     assert measured == [2, 4]
 
 
 def test_a_set_that_is_not_there_is_one_line(run):
     sets = f"eval.source=[{run.parent}/easy.jsonl,nowhere.jsonl]"
-    done = invoke("train", *FEW, "--set", sets, "--out", run.parent / "none")
-    assert done.exit_code == 2
-    assert done.stderr.splitlines()[-1].startswith("rlvr: error: nowhere.jsonl")
+    result = invoke("train", *FEW, "--set", sets, "--out", run.parent / "none")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1].startswith("rlvr: error: nowhere.jsonl")
 
 
 def test_held_out_problems_that_share_an_id_are_refused(run):
     twice = run.parent / "twice.jsonl"
     twice.write_text(jsonl(*({"id": 1, "problem": f"{n} + 1", "answer": n + 1} for n in (1, 2))))
-    done = invoke("train", *FEW, "--set", f"eval.source={twice}", "--out", run.parent / "none")
-    assert done.exit_code == 2
-    assert "the id 1 is that of another problem" in done.stderr.splitlines()[-1]
+    result = invoke("train", *FEW, "--set", f"eval.source={twice}", "--out", run.parent / "none")
+    assert result.exit_code == 2
+    assert "the id 1 is that of another problem" in result.stderr.splitlines()[-1]

@@ -22,13 +22,13 @@ NO_SETTINGS = {
 }
 COMMANDS = list(NO_SETTINGS)
 FRAGMENT = re.compile(r"(Of|So many|Those|As|None:|\w+ed) ")
-"""How a sentence begins whose noun stands nowhere."""
+"""How a sentence begins that lacks its noun."""
 
 
 def lines(command: str) -> dict[str, str]:
-    """The line of help of each flag and argument."""
-    done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "300", "NO_COLOR": "1"})
-    actual = re.findall(r"^│ +(?:--)?([a-z-]+)[. ](.*)│$", done.stdout, re.MULTILINE)
+    """Return the help of each flag and argument."""
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "300", "NO_COLOR": "1"})
+    actual = re.findall(r"^│ +(?:--)?([a-z-]+)[. ](.*)│$", result.stdout, re.MULTILINE)
     return {name: " ".join(text.split()) for name, text in actual}
 
 
@@ -40,10 +40,11 @@ def test_every_flag_is_a_setting_or_known_to_be_none(command):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_the_defaults_of_the_model(command):
-    shown, checked = lines(command), 0
+    help_lines = lines(command)
+    checked = 0
     for name, item in flags_of(command).items():
         default = item.default
-        text = shown[name.replace("_", "-")]
+        text = help_lines[name.replace("_", "-")]
         if command in item.use.default_in:
             assert "[default: " in text
         elif default is None or default is False or default == {}:
@@ -82,14 +83,14 @@ def test_help_has_the_defaults_of_the_command():
 
 @pytest.mark.parametrize("command", [*COMMANDS, "export", "show", "doctor"])
 def test_examples_come_first_and_fit_80_columns(command):
-    done = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "NO_COLOR": "1"})
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "NO_COLOR": "1"})
     text = get_command(app).commands[command].help
     examples = [line.strip() for line in text.splitlines() if line.startswith("  rlvr ")]
     assert examples
     for example in examples:
-        assert f" {example}\n" in re.sub(" +\n", "\n", done.stdout), example
-    assert done.stdout.index(examples[0]) < done.stdout.index("─ Options")
-    assert "\x1b" not in done.stdout
+        assert f" {example}\n" in re.sub(" +\n", "\n", result.stdout), example
+    assert result.stdout.index(examples[0]) < result.stdout.index("─ Options")
+    assert "\x1b" not in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,10 @@ def test_examples_come_first_and_fit_80_columns(command):
 )
 def test_a_shell_completes_an_option(shell, environment):
     command = [sys.executable, "-m", "rlvr_cli"]
-    environment |= {**os.environ, "_RLVR_COMPLETE": f"complete_{shell}"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert (done.returncode, "--model" in done.stdout, "--algo" in done.stdout) == (0, True, False)
+    variables = {**environment, **os.environ, "_RLVR_COMPLETE": f"complete_{shell}"}
+    result = subprocess.run(command, env=variables, capture_output=True, text=True)
+    assert (result.returncode, "--model" in result.stdout, "--algo" in result.stdout) == (
+        0,
+        True,
+        False,
+    )

@@ -1,13 +1,13 @@
 """Problem files and responses can hold anything: nothing crashes, hangs, escapes or reaches the
-terminal. Through the real command line, in this process."""
+terminal. These tests use the real command line, in this process."""
 
-import io
 import json
 import os
 import pty
 import re
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -21,10 +21,27 @@ from rlvr_cli.core.text import DEEPEST, LONGEST_ANSWER, is_too_deep, printable
 
 OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 NASTY = (
-    *("\x1b]0;owned\x07", "\x1b[2J\x1b[31m", "\x9b31m", "\r\x08\x00", "\u202eesrever"),
-    *("../../../etc/passwd", "<script>alert(1)</script>", "$(touch x)", "[bold]x[/]", "[/"),
-    *("{problem}", "</think><answer>4</answer>", "<|end|>", "\ud800", "\u2028", "\\boxed{" * 50),
-    *("9" * 5000, "9**9**9**9", "__import__('os')", "(" * 3000, "\N{COMBINING ACUTE ACCENT}" * 99),
+    "\x1b]0;owned\x07",
+    "\x1b[2J\x1b[31m",
+    "\x9b31m",
+    "\r\x08\x00",
+    "\u202eesrever",
+    "../../../etc/passwd",
+    "<script>alert(1)</script>",
+    "$(touch x)",
+    "[bold]x[/]",
+    "[/",
+    "{problem}",
+    "</think><answer>4</answer>",
+    "<|end|>",
+    "\ud800",
+    "\u2028",
+    "\\boxed{" * 50,
+    "9" * 5000,
+    "9**9**9**9",
+    "__import__('os')",
+    "(" * 3000,
+    "\N{COMBINING ACUTE ACCENT}" * 99,
 )
 texts = st.one_of(st.sampled_from(NASTY), st.text(max_size=40))
 values = st.recursive(
@@ -47,40 +64,40 @@ lines = st.one_of(
 )
 inputs = st.lists(lines, min_size=1, max_size=8).map(b"\n".join)
 codes: Counter[int] = Counter()
-few = settings(
+quick_settings = settings(
     max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )
 
 
 def invoke(*args: str, stdin: bytes):
-    done = CliRunner().invoke(app, list(args), input=stdin)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    assert done.exit_code in (0, 2), done.stderr
-    assert not OBEYED.search(done.stderr)
-    assert not OBEYED.search(done.stdout)
-    assert "Traceback" not in done.stderr
-    return done, [json.loads(line) for line in done.stdout.splitlines()]
+    result = CliRunner().invoke(app, list(args), input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code in (0, 2), result.stderr
+    assert not OBEYED.search(result.stderr)
+    assert not OBEYED.search(result.stdout)
+    assert "Traceback" not in result.stderr
+    return result, [json.loads(line) for line in result.stdout.splitlines()]
 
 
-@few
+@quick_settings
 @given(inputs)
 def test_hostile_problems_are_answered_or_refused(data):
-    done, rows = invoke("eval", "-", "-n", "1", "--max-tokens", "3", "--skip-bad", stdin=data)
-    assert done.exit_code == 2 or rows
+    result, rows = invoke("eval", "-", "-n", "1", "--max-tokens", "3", "--skip-bad", stdin=data)
+    assert result.exit_code == 2 or rows
     for row in rows:
         assert isinstance(row["id"], str)
         assert row["verdict"] in ("wrong", "bad_format", "truncated", "unparseable_gold", "correct")
 
 
-@few
+@quick_settings
 @given(st.lists(problems, min_size=1, max_size=8, unique_by=lambda row: row["problem"]))
 def test_hostile_responses_are_judged(rows):
     data = b"\n".join(
         json.dumps({"response": "x", **row, "id": f"{n}"}).encode() for n, row in enumerate(rows)
     )
-    done, judged = invoke("eval", "--responses", "-", "--skip-bad", stdin=data)
-    assert done.exit_code == 2 or judged
-    codes[done.exit_code] += 1
+    result, judged = invoke("eval", "--responses", "-", "--skip-bad", stdin=data)
+    assert result.exit_code == 2 or judged
+    codes[result.exit_code] += 1
     assert all(row["reward"] in (None, 1.0, -1.0) for row in judged)
 
 
@@ -88,18 +105,18 @@ def test_most_hostile_responses_were_judged_and_not_refused():
     assert not codes or codes[0] > codes[2]
 
 
-@settings(few, max_examples=3)  # each is two runs
+@settings(quick_settings, max_examples=3)  # each is two runs
 @given(st.lists(problems, min_size=1, max_size=8))
 def test_hostile_problems_are_trained_on_inside_the_run_directory(rows):
     data = b"\n".join(json.dumps(row).encode() for row in rows)
     with tempfile.TemporaryDirectory() as place:
         run = Path(place) / "run"
-        args = ("--steps", "1", "--prompts", "2", "-n", "2", "--max-tokens", "3", "--skip-bad")
-        done, _ = invoke("train", "-", *args, "--out", str(run), stdin=data)
+        command = "train - --steps 1 --prompts 2 -n 2 --max-tokens 3 --skip-bad --out"
+        result, _ = invoke(*command.split(), str(run), stdin=data)
         assert {path.name for path in Path(place).iterdir()} <= {"run"}
-        if done.exit_code == 0:
-            again, _ = invoke("train", "--resume", str(run), "--steps", "2", stdin=b"")
-            assert again.exit_code == 0, again.stderr
+        if result.exit_code == 0:
+            repeated, _ = invoke("train", "--resume", str(run), "--steps", "2", stdin=b"")
+            assert repeated.exit_code == 0, repeated.stderr
             names = {path.name for path in (run / "rollouts").iterdir()}
             assert names == {"manifest.json", "step-000001.jsonl", "step-000002.jsonl"}
 
@@ -113,19 +130,19 @@ def test_a_line_of_ten_megabytes_neither_crashes_nor_hangs():
         {"problem": "What is 1 + 1?", "answer": "2", "id": "good", "x": "y" * 10_000_000},
     ]
     data = "\n".join(map(json.dumps, rows)).encode()
-    done, actual = invoke("eval", "-", "-n", "1", "--max-tokens", "3", "--skip-bad", stdin=data)
+    result, actual = invoke("eval", "-", "-n", "1", "--max-tokens", "3", "--skip-bad", stdin=data)
     assert [row["id"][:4] for row in actual] == ["1 + ", "good"]
-    assert f"field answer is longer than {LONGEST_ANSWER} characters" in done.stderr
-    assert "10000000 characters cannot fit a context of 2048 tokens" in done.stderr
-    assert len(done.stderr) < 10_000
+    assert f"field answer is longer than {LONGEST_ANSWER} characters" in result.stderr
+    assert "10000000 characters cannot fit a context of 2048 tokens" in result.stderr
+    assert len(result.stderr) < 10_000
 
 
 @pytest.mark.parametrize("depth", [DEEPEST + 1, 900, 100_000])
 def test_nesting_is_bounded(depth):
     nested = '{"problem": "1 + 1", "answer": 2, "x": ' + "[" * depth + "]" * depth + "}"
-    done, rows = invoke("eval", "-", "-n", "1", "--max-tokens", "3", stdin=nested.encode())
-    assert (done.exit_code, rows) == (2, [])
-    assert "nested more than 100 levels" in done.stderr or "not a JSON object" in done.stderr
+    result, rows = invoke("eval", "-", "-n", "1", "--max-tokens", "3", stdin=nested.encode())
+    assert (result.exit_code, rows) == (2, [])
+    assert "nested more than 100 levels" in result.stderr or "not a JSON object" in result.stderr
 
 
 def test_depth_and_what_a_terminal_obeys():
@@ -146,16 +163,14 @@ def test_a_model_that_says_anything_does_not_reach_a_terminal(tmp_path):
     command = ("sample", "p.jsonl", "-n", "20", "--temperature", "50", "--top-p", "1")
     process = Fork((*command, "--max-tokens", "60"), tmp_path, stdout=terminal, stderr=terminal)
     os.close(terminal)
-    seen = io.BytesIO()
-    try:
+    screen = b""
+    with suppress(OSError):  # the terminal is closed
         while chunk := os.read(main, 65536):
-            seen.write(chunk)
-    except OSError:  # the terminal is closed
-        pass
+            screen += chunk
     assert process.done().rc == 0
-    text = seen.getvalue().decode("utf-8", "replace")
-    own = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r\n|\r")  # colors and the progress bar
+    text = screen.decode("utf-8", "replace")
+    controls = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]|\r\n|\r")  # colors and the progress bar
     assert len(text) > 1000
-    assert not OBEYED.search(own.sub("", text))
+    assert not OBEYED.search(controls.sub("", text))
     assert "\x1b]" not in text
     assert "\x1b[2J" not in text

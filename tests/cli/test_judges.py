@@ -1,4 +1,4 @@
-"""`--judge math-verify` and `--judge both`, through the real command line."""
+"""`--judge math-verify`, through the real command line."""
 
 import json
 import shutil
@@ -10,81 +10,42 @@ from conftest import invoke, jsonl, refused
 
 from rlvr_cli.evaluation.result_dir import PartialResult
 
-OURS_ONLY = {"id": "a", "answer": "Friday", "response": "The answer is Friday.", "level": 1}
-THEIRS_ONLY = {"id": "b", "answer": r"\frac13", "response": r"\boxed{0.3333333}", "level": 2}
-BOTH = {"id": "c", "answer": "9", "response": r"\boxed{9}", "level": 2}
-NEITHER = {"id": "c", "answer": "9", "response": r"\boxed{8}", "level": 2}
-JUDGED_BY_BOTH = ("eval", "--responses", "-", "--judge", "both")
-ROWS = jsonl(OURS_ONLY, THEIRS_ONLY, BOTH, NEITHER)
+RIGHT_BY_RULES = {"id": "a", "answer": "Friday", "response": "The answer is Friday.", "level": 1}
+RIGHT_BY_PEER = {"id": "b", "answer": r"\frac13", "response": r"\boxed{0.3333333}", "level": 2}
+RIGHT = {"id": "c", "answer": "9", "response": r"\boxed{9}", "level": 2}
+WRONG = {"id": "c", "answer": "9", "response": r"\boxed{8}", "level": 2}
+JUDGED_BY_PEER = ("eval", "--responses", "-", "--judge", "math-verify")
+ROWS = jsonl(RIGHT_BY_RULES, RIGHT_BY_PEER, RIGHT, WRONG)
 TINY = ("-n", "1", "--max-tokens", "3", "--limit", "2", "--judge", "math-verify")
 
 
-def test_both_judges_pipe_the_rows_on_which_they_differ(rlvr):
-    done = rlvr(*JUDGED_BY_BOTH, "--by", "level", stdin=ROWS)
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    message = [(row["id"], row["verdict"], row["judge"]["verdict"]) for row in rows]
-    assert message == [("a", "correct", "no_answer"), ("b", "wrong", "correct")]
-    assert rows[1]["judge"] == {
-        "name": rows[0]["judge"]["name"],
-        "verdict": "correct",
-        "extracted": "0.3333333",
-    }
-    assert rows[0]["judge"]["name"].startswith("math-verify 0.9")
-    assert rows[0]["response"] == OURS_ONLY["response"]
-    assert "agreement  0.333 [" in done.stderr  # 0, 0 and 2 of 2
-    assert "pass@1     0.5000 with responses on stdin (3 problems, 4 responses," in done.stderr
-    assert "pass@1     0.5000 with responses (math-verify) on stdin" in done.stderr
-    assert (
-        "4 judged by both, 1 both right, 1 only ours, 1 only math-verify, 1 neither" in done.stderr
-    )
+def test_two_judges_are_compared_by_two_commands(tmp_path):
+    done = invoke("eval", "--responses", "-", "--out", tmp_path / "rules", stdin=ROWS)
+    assert done.exit_code == 0, done.stderr
+    done = invoke(*JUDGED_BY_PEER, "--against", tmp_path / "rules", "--format", "json", stdin=ROWS)
+    assert done.exit_code == 0, done.stderr
+    (compared,) = json.loads(done.stdout)["against"]["results"]
+    at_1 = compared["pass@k"]["1"]
+    assert (at_1["value"], at_1["better"], at_1["worse"], at_1["problems"]) == (0, 1, 1, 3)
+    assert "verifier.judge 'math-verify', theirs none" in compared["differs"]
+    assert "pass@1     0.5000 on stdin (3 problems, 4 responses, answers judged by" in done.stderr
 
 
-def test_the_report_has_both_figures_and_the_agreement(tmp_path):
-    done = invoke(*JUDGED_BY_BOTH, "--out", tmp_path / "out", "-q", stdin=ROWS)
-    assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr.splitlines()[-1].startswith("agreement  0.333 [")
-    report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert [entry["model"] for entry in report["results"]] == [
-        "responses",
-        "responses (math-verify)",
-    ]
-    assert report["agreement"]["only ours"] == report["agreement"]["only math-verify"] == 1
-    actual = [path.read_text() for path in sorted((tmp_path / "out" / "responses").iterdir())]
-    assert [text.count("\n") for text in actual] == [4, 4]
-    again = invoke(*JUDGED_BY_BOTH, "--against", tmp_path / "out", "-q", stdin=ROWS)
-    assert again.exit_code == 0, again.stderr
-
-
-def test_a_format_is_ours_alone():
-    form = {"id": 1, "answer": "5", "verifier": "think_answer"}
-    good = form | {"response": "<think>2 + 3</think><answer>5</answer>"}
-    done = invoke(*JUDGED_BY_BOTH, stdin=jsonl(good, form | {"response": r"\boxed{5}"}))
-    assert done.stdout == ""
-    assert "agreement  1.000 [" in done.stderr
-    assert "1 judged by both, 1 both right, 0 only ours, 0 only math-verify, 0 neither, 1 not" in (
-        done.stderr
-    )
-
-
-def test_what_was_not_judged_is_counted_apart():
-    row = {"id": 1, "answer": "((", "response": "5"}
-    done = invoke(*JUDGED_BY_BOTH, stdin=jsonl(row, BOTH))
-    assert done.stdout == ""
-    assert "1 response not judged by one or both" in done.stderr
-    assert "agreement  1.000 [" in done.stderr
+def test_comparing_judges_in_one_command_is_refused_with_what_to_do():
+    message = refused("eval", "--responses", "-", "--judge", "both", stdin=ROWS)
+    assert "--judge both: no such judge; choose from rlvr, math-verify. To compare two, " in message
+    assert "judge with one and --out DIR, then with the other and --against DIR" in message
 
 
 @pytest.mark.parametrize(
     ("args", "stdin", "message"),
     [
-        (JUDGED_BY_BOTH, "", "stdin: no responses in it"),
-        ((*JUDGED_BY_BOTH, "--by", "x"), ROWS, "--by x: no such field in stdin; it has level"),
-        (["eval", "--judge", "both"], "", "--judge both compares verdicts on responses that are"),
+        (JUDGED_BY_PEER, "", "stdin: no responses in it"),
+        ((*JUDGED_BY_PEER, "--by", "x"), ROWS, "--by x: no such field in stdin; it has level"),
         (
             ["eval", "--responses", "-", "--judge", "prime"],
             ROWS,
-            "--judge prime: no such judge; choose from rlvr, math-verify, both",
+            "--judge prime: no such judge; choose from rlvr, math-verify. To",
         ),
         (
             ["eval", "--judge", "math-verify", "--set", "data.answer_format=boxed"],
@@ -106,17 +67,17 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, args, stdin, message):
     ],
 )
 def test_a_row_that_cannot_be_judged_is_named(row, message):
-    done = invoke(*JUDGED_BY_BOTH, stdin=jsonl(row, BOTH))
+    done = invoke(*JUDGED_BY_PEER, stdin=jsonl(row, RIGHT))
     assert (done.exit_code, done.stdout) == (2, "")
     assert message in done.stderr
-    done = invoke(*JUDGED_BY_BOTH, "--skip-bad", stdin=jsonl(row, BOTH))
+    done = invoke(*JUDGED_BY_PEER, "--skip-bad", stdin=jsonl(row, RIGHT))
     assert done.exit_code == 0
     assert "(1 problem, 1 response, " in done.stderr
 
 
 def test_a_field_of_the_rows_is_named():
     row = {"id": "a", "gold_text": "5", "response": "\\boxed{5}"}
-    done = invoke(*JUDGED_BY_BOTH, "--field", "answer=gold_text", stdin=jsonl(row))
+    done = invoke(*JUDGED_BY_PEER, "--field", "answer=gold_text", stdin=jsonl(row))
     assert done.exit_code == 0, done.stderr
     assert "(1 problem, 1 response, " in done.stderr
 
@@ -129,13 +90,15 @@ def test_a_library_that_is_not_there_is_one_line(monkeypatch):
 
     monkeypatch.setattr("verifiers.judges.version", missing)
     assert "--judge math-verify: math-verify is not installed" in refused(
-        *JUDGED_BY_BOTH, stdin=ROWS
+        *JUDGED_BY_PEER, stdin=ROWS
     )
 
 
 def test_another_judge_gives_the_figures(tmp_path):
     half = {"id": "d", "answer": "3", "responses": [r"\boxed{0.5}", r"\boxed{\frac12}", "$3$"]}
-    rows = jsonl(half, THEIRS_ONLY | {"responses": [THEIRS_ONLY["response"]] * 3, "response": None})
+    rows = jsonl(
+        half, RIGHT_BY_PEER | {"responses": [RIGHT_BY_PEER["response"]] * 3, "response": None}
+    )
     judged = ("eval", "--responses", "-", "--judge", "math-verify", "--k", "3")
     done = invoke(*judged, "--out", tmp_path / "out", stdin=rows)
     assert done.exit_code == 0, done.stderr

@@ -1,11 +1,11 @@
 """What --list prints: tables for people, JSON lines for a pipe."""
 
 import json
+import sys
 
 from rich.text import Text
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
-from rlvr_cli.cli import listings
 from rlvr_cli.cli.listings import list_algorithms, list_sets
 from rlvr_cli.data.sources import find_spec, known_sets
 
@@ -19,7 +19,7 @@ def test_a_piped_preset_can_be_read_back_whole(capsys):
 
 
 def test_presets_on_a_terminal_are_a_line_each(capsys, monkeypatch):
-    monkeypatch.setattr(listings.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.setenv("TERM", "xterm")
     list_algorithms()
@@ -38,7 +38,7 @@ def test_sets_in_a_pipe_and_on_a_terminal(capsys, monkeypatch):
         assert row["splits"] == spec.split_names()
         assert (row["license"], row["description"]) == (spec.license, spec.description)
         assert "sizes" not in row
-    monkeypatch.setattr(listings.sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.setenv("TERM", "xterm")
     list_sets()

@@ -37,9 +37,9 @@ def rows(text: str) -> list[dict]:
 
 
 def test_eval_pipes_rows_and_says_the_figures(rlvr_process):
-    done = rlvr_process("eval", "-", "-n", "3", "--max-tokens", "70", stdin=STDIN)
-    assert done.returncode == 0, done.stderr
-    actual = rows(done.stdout)
+    result = rlvr_process("eval", "-", "-n", "3", "--max-tokens", "70", stdin=STDIN)
+    assert result.returncode == 0, result.stderr
+    actual = rows(result.stdout)
     assert [(row["id"], row["sample"]) for row in actual] == [
         (f"stdin-{line}", sample) for line in (1, 2, 3) for sample in range(3)
     ]
@@ -48,13 +48,13 @@ def test_eval_pipes_rows_and_says_the_figures(rlvr_process):
     assert [row["answer"] for row in actual[::3]] == ["7", "8", "8"]
     correct = sum(row["verdict"] == "correct" for row in actual)
     assert all((row["reward"] == 1.0) == (row["verdict"] == "correct") for row in actual)
-    assert f"{correct / 9:.4f} on stdin (3 problems x 3 samples" in done.stderr
+    assert f"{correct / 9:.4f} on stdin (3 problems x 3 samples" in result.stderr
 
 
 def test_eval_gives_the_same_rows_again_and_to_a_directory(rlvr, tmp_path):
     piped = rlvr("eval", "-", stdin=STDIN)
-    again = rlvr("eval", "-", "--out", "result", stdin=STDIN)
-    assert again.stdout == ""
+    repeated = rlvr("eval", "-", "--out", "result", stdin=STDIN)
+    assert repeated.stdout == ""
     written = tmp_path / "result" / "responses" / "stdin--tiny.jsonl"
     assert written.read_text() == piped.stdout
     third = rlvr("eval", "-", "--out", "result", stdin=STDIN)
@@ -75,18 +75,18 @@ def test_eval_rows_do_not_depend_on_limit_or_order(rlvr):
 def test_eval_samples_the_same_from_a_file_and_a_pipe(rlvr, tmp_path):
     (tmp_path / "p.jsonl").write_text(STDIN)
     piped, from_file = rlvr("eval", "-", stdin=STDIN), rlvr("eval", "p.jsonl")
-    responses = [[row["response"] for row in rows(done.stdout)] for done in (piped, from_file)]
+    responses = [[row["response"] for row in rows(result.stdout)] for result in (piped, from_file)]
     assert responses[0] == responses[1]
 
 
 def test_a_gold_that_cannot_be_read_is_named_and_left_out(rlvr):
     bad = '{"problem": "What is 1 + 1?", "answer": "((("}\n'
-    done = rlvr("eval", "-", "-n", "2", stdin=bad)
-    assert done.returncode == 0
-    assert "problem stdin-1: the gold answer '(((' cannot be read" in done.stderr
-    assert "2 responses could not be judged" in done.stderr
-    assert "pass@1     not measured on stdin" in done.stderr
-    assert {(row["verdict"], row["reward"]) for row in rows(done.stdout)} == {
+    result = rlvr("eval", "-", "-n", "2", stdin=bad)
+    assert result.returncode == 0
+    assert "problem stdin-1: the gold answer '(((' cannot be read" in result.stderr
+    assert "2 responses could not be judged" in result.stderr
+    assert "pass@1     not measured on stdin" in result.stderr
+    assert {(row["verdict"], row["reward"]) for row in rows(result.stdout)} == {
         ("unparseable_gold", None)
     }
 
@@ -99,9 +99,9 @@ def test_fields_that_json_does_not_have_come_back_as_well_as_they_can(rlvr):
 
 def test_sample_takes_text_files_and_stdin(rlvr_process, tmp_path):
     (tmp_path / "p.jsonl").write_text('{"problem": "What is 1 + 1?"}\n')
-    done = rlvr_process("sample", "What is 2 + 2?", "p.jsonl", "-", "-n", "2", stdin=STDIN)
-    assert done.returncode == 0, done.stderr
-    actual = rows(done.stdout)
+    result = rlvr_process("sample", "What is 2 + 2?", "p.jsonl", "-", "-n", "2", stdin=STDIN)
+    assert result.returncode == 0, result.stderr
+    actual = rows(result.stdout)
     assert [row["problem"] for row in actual[::2]] == [
         "What is 2 + 2?",
         "What is 1 + 1?",
@@ -114,7 +114,7 @@ def test_sample_takes_text_files_and_stdin(rlvr_process, tmp_path):
 
 
 def test_train_on_piped_problems_writes_a_run(rlvr, rlvr_process, tmp_path):
-    done = rlvr_process(
+    result = rlvr_process(
         "train",
         "--algo",
         "grpo",
@@ -129,37 +129,37 @@ def test_train_on_piped_problems_writes_a_run(rlvr, rlvr_process, tmp_path):
         "run",
         stdin=STDIN,
     )
-    assert done.returncode == 0, done.stderr
-    assert [row["step"] for row in rows(done.stdout)] == [1, 2]
+    assert result.returncode == 0, result.stderr
+    assert [row["step"] for row in rows(result.stdout)] == [1, 2]
     run = tmp_path / "run"
-    assert rows((run / "metrics.jsonl").read_text()) == rows(done.stdout)
+    assert rows((run / "metrics.jsonl").read_text()) == rows(result.stdout)
     config = yaml.safe_load((run / "config.yaml").read_text())
     assert (config["algo"], config["steps"], config["model"]) == ("grpo", 2, "tiny")
     responses = rows((run / "rollouts" / "step-000002.jsonl").read_text())
     assert len(responses) == 3 * 8
     assert list(responses[0])[: len(ROW_KEYS)] == ROW_KEYS
     assert (run / "checkpoints" / "step-2" / "model.safetensors").is_file()
-    again = rlvr("eval", "--model", "run", "-", "-n", "1", stdin=STDIN)
-    assert again.returncode == 0, again.stderr
-    assert "at most 50 tokens" in again.stderr
+    repeated = rlvr("eval", "--model", "run", "-", "-n", "1", stdin=STDIN)
+    assert repeated.returncode == 0, repeated.stderr
+    assert "at most 50 tokens" in repeated.stderr
     refused = rlvr("train", "-", "--out", "run", stdin=STDIN)
     assert refused.returncode == 2
     assert "--out run: it exists already" in refused.stderr
 
 
 def test_the_run_is_repeated_by_its_own_configuration(finished_run, rlvr, tmp_path):
-    again = rlvr("train", "--config", str(finished_run / "config.yaml"), "--out", "again")
-    assert again.returncode == 0, again.stderr
+    repeated = rlvr("train", "--config", str(finished_run / "config.yaml"), "--out", "again")
+    assert repeated.returncode == 0, repeated.stderr
     for name in ("rollouts/step-000004.jsonl", "checkpoints/step-4/model.safetensors"):
         assert (tmp_path / "again" / name).read_bytes() == (finished_run / name).read_bytes()
 
 
 def test_a_run_without_a_signal_says_so_and_leaves_the_policy_alone(rlvr, tmp_path):
     impossible = '{"problem": "Prove it.", "answer": "no"}\n'
-    done = rlvr("train", "-", "--steps", "2", "--prompts", "2", "--out", "run", stdin=impossible)
-    assert done.returncode == 0, done.stderr
-    assert "no signal in 2 steps: nothing set right responses apart" in done.stderr
-    assert [row["groups_trained"] for row in rows(done.stdout)] == [0, 0]
+    result = rlvr("train", "-", "--steps", "2", "--prompts", "2", "--out", "run", stdin=impossible)
+    assert result.returncode == 0, result.stderr
+    assert "no signal in 2 steps: nothing set right responses apart" in result.stderr
+    assert [row["groups_trained"] for row in rows(result.stdout)] == [0, 0]
 
 
 def test_bad_lines_stop_or_are_skipped(rlvr):
@@ -208,13 +208,13 @@ def test_bad_lines_stop_or_are_skipped(rlvr):
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(rlvr, tmp_path, args, message):
-    done = rlvr(*args)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    last = done.stderr.strip().splitlines()[-1]
+    result = rlvr(*args)
+    assert result.returncode == 2
+    assert result.stdout == ""
+    last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("rlvr: error: ")
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -226,9 +226,9 @@ def test_each_command_is_a_process_that_reads_a_finished_run(
     command, says, finished_run, rlvr_process, tmp_path
 ):
     out = ("--out", str(tmp_path / "exported")) if command == "export" else ()
-    done = rlvr_process(command, str(finished_run), *out)
-    assert done.returncode == 0, done.stderr
-    assert says in done.stdout + done.stderr
+    result = rlvr_process(command, str(finished_run), *out)
+    assert result.returncode == 0, result.stderr
+    assert says in result.stdout + result.stderr
 
 
 @pytest.mark.parametrize("args", [("train", "--list"), ("eval", "--responses", "-")])
@@ -236,15 +236,15 @@ def test_a_full_disk_behind_stdout_is_one_line(args):
     command = [sys.executable, "-m", "rlvr_cli", *args]
     row = b'{"answer": 1, "response": "1"}'
     with open("/dev/full", "w") as full:
-        done = subprocess.run(command, input=row, stdout=full, stderr=subprocess.PIPE)
-    assert done.returncode == 2
-    assert done.stderr.endswith(b"rlvr: error: output: No space left on device\n")
-    assert b"Traceback" not in done.stderr
+        result = subprocess.run(command, input=row, stdout=full, stderr=subprocess.PIPE)
+    assert result.returncode == 2
+    assert result.stderr.endswith(b"rlvr: error: output: No space left on device\n")
+    assert b"Traceback" not in result.stderr
 
 
 def test_the_version_is_said(rlvr_process):
-    done = rlvr_process("--version")
-    assert (done.returncode, done.stdout) == (0, f"rlvr {rlvr_cli.__version__}\n")
+    result = rlvr_process("--version")
+    assert (result.returncode, result.stdout) == (0, f"rlvr {rlvr_cli.__version__}\n")
 
 
 @pytest.mark.parametrize("command", ["train", "eval", "sample"])
@@ -259,6 +259,6 @@ def test_help_opens_with_examples(rlvr, command):
 
 def test_gsm8k_is_read_from_a_pipe(rlvr, shared_data):
     first = "".join((shared_data / "gsm8k_test.jsonl").open().readlines()[:3])
-    done = rlvr("eval", "-", "-n", "1", "--max-tokens", "8", stdin=first)
-    assert done.returncode == 0, done.stderr
-    assert [row["answer"] for row in rows(done.stdout)] == ["18", "3", "70000"]
+    result = rlvr("eval", "-", "-n", "1", "--max-tokens", "8", stdin=first)
+    assert result.returncode == 0, result.stderr
+    assert [row["answer"] for row in rows(result.stdout)] == ["18", "3", "70000"]

@@ -78,10 +78,9 @@ def test_quiet_results_name_their_model_and_show_what_was_asked_for():
 
 def test_another_judge_takes_answers_of_any_form():
     def checked(judge: str, *assignments: str) -> str:
-        return report_options((), (), None, None, judge, "table", assignments, True).judge
+        return report_options((), (), None, None, judge, "table", assignments).judge
 
     assert checked("rlvr", "data.answer_format=any") == "rlvr"
-    assert checked("both", "data.answer_format=any") == "both"
     assert checked("math-verify", "data.limit=1") == "math-verify"
     with pytest.raises(UserError, match=r"takes answers of any form; leave data.answer_format out"):
         checked("math-verify", "data.limit=1", " data.answer_format =any")
@@ -90,7 +89,7 @@ def test_another_judge_takes_answers_of_any_form():
 
 
 def test_what_is_to_be_said_is_checked_at_once(capsys):
-    asked = report_options(["1,4", "16"], ["level"], None, None, "rlvr", "md", (), False)
+    asked = report_options(["1,4", "16"], ["level"], None, None, "rlvr", "md", ())
     assert (asked.ks, asked.by, asked.format) == ((1, 4, 16), ("level",), "md")
     assert _run(["eval", "--format", "latex"]) == 2
     assert "'latex' is not one of" in capsys.readouterr().err

@@ -32,7 +32,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
     (directory / "problems.jsonl").write_text(jsonl(*PROBLEMS))
 
     def run(*args: str) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "rlvr_cli", *args],
             capture_output=True,
             text=True,
@@ -40,8 +40,8 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Command]:
             timeout=600,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done
+        assert result.returncode == 0, result.stderr
+        return result
 
     run.directory = directory
     yield run
@@ -58,12 +58,12 @@ def trained(command: Command, real_model: Path) -> Path:
 
 
 def settings(model: Path, engine: str = "transformers") -> list[str]:
-    return [
-        *("--model", str(model), "--engine", engine, "--algo", "dr_grpo", "--seed", "1"),
-        *("--prompts", "2", "-n", "4", "--max-tokens", "12", "--temperature", "0.7"),
-        *("--set", "data.prompt=plain", "--set", "eval.limit=0", "--set", "threads=1"),
-        *("--lr", "1e-5", "--set", "optim.warmup_steps=0", "--set", "rollout.kv_budget_mb=256"),
-    ]
+    flags = (
+        "--algo dr_grpo --seed 1 --prompts 2 -n 4 --max-tokens 12 --temperature 0.7 --lr 1e-5 "
+        "--set data.prompt=plain --set eval.limit=0 --set threads=1 --set optim.warmup_steps=0 "
+        "--set rollout.kv_budget_mb=256"
+    )
+    return ["--model", str(model), "--engine", engine, *flags.split()]
 
 
 def steps(run: Path) -> list[dict]:
@@ -71,10 +71,10 @@ def steps(run: Path) -> list[dict]:
 
 
 def test_the_check_finds_nothing_in_the_way(command, real_model):
-    done = command("train", "--check", "problems.jsonl", *settings(real_model))
-    assert "nothing stands in the way of this run" in done.stderr
-    assert "a response ends with <|im_end|>" in done.stderr
-    assert "<|im_start|>user\nCalculate" in done.stderr
+    result = command("train", "--check", "problems.jsonl", *settings(real_model))
+    assert "nothing stands in the way of this run" in result.stderr
+    assert "a response ends with <|im_end|>" in result.stderr
+    assert "<|im_start|>user\nCalculate" in result.stderr
 
 
 def test_engine_and_trainer_agree_and_the_policy_learns(trained):
@@ -99,19 +99,17 @@ def test_a_checkpoint_says_the_same_in_transformers_and_in_each_engine(command, 
     expected = {}
     for problem in PROBLEMS:
         chat = [{"role": "user", "content": problem["problem"]}]
-        given = tokenizer.apply_chat_template(
+        inputs = tokenizer.apply_chat_template(
             chat, add_generation_prompt=True, return_tensors="pt", return_dict=True
         )
-        output = model.generate(**given, max_new_tokens=12, do_sample=False)
-        text = tokenizer.decode(output[0, given["input_ids"].shape[1] :], skip_special_tokens=True)
+        output = model.generate(**inputs, max_new_tokens=12, do_sample=False)
+        text = tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True)
         expected[problem["problem"]] = text
     for engine in {"transformers", ENGINE}:
-        done = command(
-            *("eval", "problems.jsonl", "--model", "run", "--engine", engine, "--prompt", "plain"),
-            *GREEDY,
-        )
-        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        words = f"eval problems.jsonl --model run --engine {engine} --prompt plain"
+        result = command(*words.split(), *GREEDY)
+        rows = [json.loads(line) for line in result.stdout.splitlines()]
         assert {row["problem"]: row["response"] for row in rows} == expected
     question = PROBLEMS[0]["problem"]
-    done = command("sample", question, "--model", "run", *GREEDY)
-    assert json.loads(done.stdout)["response"] == expected[question]
+    result = command("sample", question, "--model", "run", *GREEDY)
+    assert json.loads(result.stdout)["response"] == expected[question]

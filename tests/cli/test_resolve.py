@@ -8,7 +8,7 @@ from rlvr_cli.cli.resolve import (
     load,
     load_again,
     read_flags,
-    say_own_settings,
+    say_model_settings,
 )
 from rlvr_cli.config import as_yaml, set_layer
 from rlvr_cli.config import resolve as resolve_layers
@@ -73,7 +73,7 @@ def test_a_stranger_says_only_what_a_checkpoint_keeps(model, capsys):
     plain = resolve_layers([])
     assert (config.steps, config.data.source) == (plain.steps, plain.data.source)
     assert config.rollout.kv_budget_mb == plain.rollout.kv_budget_mb != 9
-    say_own_settings([name, name, "tiny"], Display())
+    say_model_settings([name, name, "tiny"], Display())
     message = capsys.readouterr().err
     assert message.count("data.prompt 'boxed', rollout.samples 2") == 1
     assert "not read: steps, rollout.kv_budget_mb, data.source;" in message

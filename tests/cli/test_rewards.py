@@ -1,4 +1,4 @@
-"""Rewards of one's own through the command line: trained, resumed, forked, refused."""
+"""User rewards through the command line: trained, resumed, forked, refused."""
 
 import json
 import subprocess
@@ -27,9 +27,9 @@ def here(tmp_path, monkeypatch):
 
 
 def trained(*args):
-    done = invoke("train", *args)
-    assert done.exit_code == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    result = invoke("train", *args)
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def rows(run, step):
@@ -37,27 +37,26 @@ def rows(run, step):
 
 
 def test_a_run_logs_each_reward_and_resumes_bit_for_bit(tmp_path):
-    whole = trained(*SMALL, *ONE, *OWN, "--steps", 2, "--out", "whole")
+    uninterrupted = trained(*SMALL, *ONE, *OWN, "--steps", 2, "--out", "whole")
     trained(*SMALL, *ONE, *OWN, "--steps", 1, "--out", "a")
-    asked = "add --reward my.py --reward math:0.5 --reward format:0.25"
+    advice = "add --reward my.py --reward math:0.5 --reward format:0.25"
     for command in (("--resume", "a"), ("--resume", "a", "--reward", "math"), ("--from", "a")):
         line = refused("train", *command, "--steps", 2)
         assert "a/config.yaml: its rewards are code, which no directory may have run" in line
-        assert asked in line
-    (again,) = trained("--resume", "a", *OWN, "--steps", 2, "-q")
-    first, two = (
-        load_file(f"{run}/checkpoints/step-2/model.safetensors") for run in ("whole", "a")
-    )
-    assert all(first[name].equal(two[name]) for name in first)
+        assert advice in line
+    (resumed,) = trained("--resume", "a", *OWN, "--steps", 2, "-q")
+    expected = load_file("whole/checkpoints/step-2/model.safetensors")
+    weights = load_file("a/checkpoints/step-2/model.safetensors")
+    assert all(weights[name].equal(expected[name]) for name in expected)
     assert rows("whole", 2) == rows("a", 2)
-    assert again["reward"] == whole[1]["reward"]
+    assert resumed["reward"] == uninterrupted[1]["reward"]
     for row in rows("a", 2):
         actual = row["rewards"]
         assert actual["my"] == len(row["response"]) % 5 / 4
         assert row["reward"] == actual["my"] + actual["math"] / 2 + actual["format"] / 4
     for name in ("my", "math", "format"):
         mean = sum(row["rewards"][name] for row in rows("a", 2)) / 8
-        assert again[f"reward/{name}"] == pytest.approx(mean)
+        assert resumed[f"reward/{name}"] == pytest.approx(mean)
     assert len(yaml.safe_load(Path("a/config.yaml").read_text())["reward"]["sources"]["my"]) == 64
     Path("my.py").write_text(CODE + "# changed\n")
     line = refused("train", "--resume", "a", *OWN, "--steps", 3)
@@ -66,16 +65,18 @@ def test_a_run_logs_each_reward_and_resumes_bit_for_bit(tmp_path):
 
 
 def test_graded_rewards_and_a_filter_on_one(tmp_path):
-    settings = {"correct": 3, "wrong": 0, "format": 0.5}
-    graded = [word for pair in settings.items() for word in ("--set", "reward.{}={}".format(*pair))]
     Path("row.yaml").write_text(
         "base: grpo\nfilter: {kind: mixed, metric: my, max_gen_batches: 0}\nmini_batches: 2\n"
     )
-    row = ("--algo", "row.yaml", "--reward", "my.py:0", "--reward", "math", "--reward", "format")
-    (step,) = trained(*SMALL[:-2], *ONE, *row, *graded, "--steps", 1, "--out", "a")
+    words = (
+        "--algo row.yaml --reward my.py:0 --reward math --reward format --steps 1 --out a "
+        "--set reward.correct=3 --set reward.wrong=0 --set reward.format=0.5"
+    )
+    (step,) = trained(*SMALL[:-2], *ONE, *words.split())
     assert step["groups_trained"] == 2
     for actual in rows("a", 1):
-        expected = 3 * (actual["verdict"] == "correct") + 0.5 * actual["format_ok"]
+        expected = 3 if actual["verdict"] == "correct" else 0
+        expected += 0.5 if actual["format_ok"] else 0
         assert actual["reward"] == expected
     config = yaml.safe_load(Path("a/config.yaml").read_text())
     assert (config["algo"], config["algorithm"]["filter"]["max_gen_batches"]) == ("grpo", 0)
@@ -91,19 +92,17 @@ def test_graded_rewards_and_a_filter_on_one(tmp_path):
         (("--reward", "math:0", "--set", "algorithm.filter.metric=math"), "math"),
     ],
 )
-def test_dynamic_sampling_compares_what_is_paid(args, metric):
-    own = ("--algo", "dapo", "--reward", "my.py", *args, "--steps", 1, "--out", "a")
-    (step,) = trained(*SMALL[:-2], *ONE, *own)
+def test_dynamic_sampling_compares_rewards(args, metric):
+    words = "--algo dapo --reward my.py --steps 1 --out a"
+    (step,) = trained(*SMALL[:-2], *ONE, *words.split(), *args)
     config = yaml.safe_load(Path("a/config.yaml").read_text())
     assert config["algorithm"]["filter"]["metric"] == metric
-    by_problem: dict[str, list[dict]] = {}
-    for actual in rows("a", 1):
-        by_problem.setdefault(actual["id"], []).append(
-            actual | {"is_right": actual["verdict"] == "correct"}
-        )
-    column = "reward" if metric == "reward" else "is_right"
-    differ = [len({actual[column] for actual in group}) > 1 for group in by_problem.values()]
-    assert step["groups_trained"] + step["groups_carried"] == sum(differ)
+    outcomes: dict[str, set] = {}  # of the responses to each problem
+    for row in rows("a", 1):
+        outcome = row["reward"] if metric == "reward" else row["verdict"] == "correct"
+        outcomes.setdefault(row["id"], set()).add(outcome)
+    mixed = sum(len(different) > 1 for different in outcomes.values())
+    assert step["groups_trained"] + step["groups_carried"] == mixed
 
 
 BAD = {
@@ -153,27 +152,24 @@ def test_what_is_wrong_is_one_line_and_nothing_is_made(args, message):
     Path("row.yaml").write_text("surogate: clip\n")
     Path("value.yaml").write_text("surrogate: {kind: clip, high: -3}\n")
     files = set(Path().iterdir())
-    done = invoke("train", *SMALL, *ONE, *args.split())
-    assert done.exit_code == 2
-    assert message in done.stderr.splitlines()[-1]
-    assert not done.stdout
+    result = invoke("train", *SMALL, *ONE, *args.split())
+    assert result.exit_code == 2
+    assert message in result.stderr.splitlines()[-1]
+    assert not result.stdout
     assert set(Path().iterdir()) == files
 
 
 def test_the_example_is_installed_and_trains(tmp_path, monkeypatch):
     pytest.importorskip("hatchling")
-    command = ("pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index")
-    subprocess.run(
-        [sys.executable, "-m", *command, "--target", "installed", str(EXAMPLE)], check=True
-    )
+    command = "-m pip install -q --no-deps --no-build-isolation --no-index --target installed"
+    subprocess.run([sys.executable, *command.split(), str(EXAMPLE)], check=True)
     monkeypatch.syspath_prepend(str(tmp_path / "installed"))
     folder = tmp_path / "installed" / "rlvr_example"
-    rewards = ("tidy:0.5", f"{folder}/rewards.py:distinct:0.1", "rlvr_example.rewards:tidy:0")
-    line = refused("train", *(word for item in rewards for word in ("--reward", item)))
+    rewards = f"--reward tidy:0.5 --reward {folder}/rewards.py:distinct:0.1".split()
+    line = refused("train", *rewards, "--reward", "rlvr_example.rewards:tidy:0")
     assert "two rewards are called tidy" in line
-    asked = [word for item in ("math", *rewards[:2]) for word in ("--reward", item)]
-    files = (folder / "sums.yaml", "--algo", folder / "my_grpo.yaml")
-    (step,) = trained(*files, *SMALL[:-2], *ONE, *asked, "--steps", 1, "--out", "a")
+    run = f"{folder}/sums.yaml --algo {folder}/my_grpo.yaml --steps 1 --out a --reward math".split()
+    (step,) = trained(*run, *rewards, *SMALL[:-2], *ONE)
     assert {"reward/math", "reward/tidy", "reward/distinct"} <= step.keys()
     for row in rows("a", 1):
         assert row["rewards"]["tidy"] == row["response"].endswith(

@@ -17,9 +17,9 @@ ROWS = list(settings_of(Config))
 
 
 def out(*args: str) -> str:
-    done = CliRunner().invoke(app, list(args))
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
+    result = CliRunner().invoke(app, list(args))
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
 
 
 def test_the_page_of_settings_is_fresh():
@@ -42,17 +42,17 @@ def test_every_setting_is_listed_with_its_meaning_and_default():
 def test_a_section_is_listed_alone():
     listing = [json.loads(line) for line in out("train", "--settings", "optim").splitlines()]
     assert {row["name"].split(".")[0] for row in listing} == {"optim"}
-    done = CliRunner().invoke(app, ["train", "--settings", "optm"])
-    assert (done.exit_code, "known: algo, steps" in done.stderr) == (2, True)
+    result = CliRunner().invoke(app, ["train", "--settings", "optm"])
+    assert (result.exit_code, "known: algo, steps" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["train", "eval", "sample"])
 def test_help_says_what_the_list_says(command):
     env = {"COLUMNS": "400", "NO_COLOR": "1"}
-    shown = " ".join(CliRunner().invoke(app, [command, "--help"], env=env).stdout.split())
+    output = " ".join(CliRunner().invoke(app, [command, "--help"], env=env).stdout.split())
     for name, item in flags_of(command).items():
         if (command, name) != ("eval", "data") and (command, name) != ("eval", "model"):
-            assert item.meaning in shown, name
+            assert item.meaning in output, name
 
 
 def printed(*args: str) -> dict:
@@ -84,11 +84,11 @@ def test_print_config_shows_what_runs_here(monkeypatch):
 
 
 def test_print_config_is_what_config_reads(tmp_path):
-    text = out(
-        *("train", "a.jsonl", "b.csv", "--prompt", "boxed", "--system", "Be brief."),
-        *("--eval-every", "5", "--lr", "1e-4", "--set", "data.chat.enable_thinking=false"),
-        *("--field", "answer=a[0].b", "--field", "id=key", "--print-config"),
+    words = (
+        "train a.jsonl b.csv --prompt boxed --eval-every 5 --lr 1e-4 --field answer=a[0].b "
+        "--field id=key --set data.chat.enable_thinking=false --print-config --system"
     )
+    text = out(*words.split(), "Be brief.")
     config = yaml.safe_load(text)
     assert config["data"]["source"] == ["a.jsonl", "b.csv"]
     assert config["data"]["fields"] == {"answer": "a[0].b", "id": "key"}
@@ -102,8 +102,8 @@ def test_print_config_is_what_config_reads(tmp_path):
 def test_a_system_turn_may_stand_in_a_file(tmp_path):
     (tmp_path / "s.txt").write_text("You are terse.\n")
     assert printed("--system", str(tmp_path / "s.txt"))["data"]["system"] == "You are terse."
-    done = CliRunner().invoke(app, ["train", "--system", "gone.txt", "--print-config"])
-    assert (done.exit_code, "--system gone.txt: cannot be read" in done.stderr) == (2, True)
+    result = CliRunner().invoke(app, ["train", "--system", "gone.txt", "--print-config"])
+    assert (result.exit_code, "--system gone.txt: cannot be read" in result.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

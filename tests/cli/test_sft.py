@@ -18,11 +18,11 @@ def jsonl(rows: list[dict]) -> str:
 
 def test_the_rows_responses_become_likelier_and_a_resume_is_exact(rlvr, tmp_path):
     (tmp_path / "rows.jsonl").write_text(jsonl(EXAMPLES))
-    done = rlvr("train", "rows.jsonl", *FLAGS, "--steps", "4", "--out", "whole")
-    assert done.returncode == 0, done.stderr
-    assert "6 rows with their responses" in done.stderr
-    assert "golds" not in done.stderr
-    history = [json.loads(line) for line in done.stdout.splitlines()]
+    result = rlvr("train", "rows.jsonl", *FLAGS, "--steps", "4", "--out", "whole")
+    assert result.returncode == 0, result.stderr
+    assert "6 rows with their responses" in result.stderr
+    assert "golds" not in result.stderr
+    history = [json.loads(line) for line in result.stdout.splitlines()]
     losses = [row["loss"] for row in history]
     assert losses == sorted(losses, reverse=True)
     assert losses[-1] < 0.8 * losses[0]
@@ -39,7 +39,7 @@ def test_the_rows_responses_become_likelier_and_a_resume_is_exact(rlvr, tmp_path
     (_, last) = [json.loads(line) for line in resumed.stdout.splitlines()]
     assert last["loss"] == history[-1]["loss"]
 
-    changed = [*EXAMPLES[:-1], EXAMPLES[-1] | {"response": "another"}]
+    changed = [*EXAMPLES[:-1], {**EXAMPLES[-1], "response": "another"}]
     (tmp_path / "rows.jsonl").write_text(jsonl(changed))
     refused = rlvr("train", "--resume", "half", "--steps", "6")
     assert refused.returncode == 2
@@ -56,17 +56,21 @@ def test_the_rows_responses_become_likelier_and_a_resume_is_exact(rlvr, tmp_path
 )
 def test_a_row_without_a_response_is_named(rlvr, tmp_path, row, message):
     (tmp_path / "rows.jsonl").write_text(jsonl([EXAMPLES[0], row]))
-    done = rlvr("train", "rows.jsonl", *FLAGS)
-    assert done.returncode == 2
-    assert f"rows.jsonl:2: {message}" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = rlvr("train", "rows.jsonl", *FLAGS)
+    assert result.returncode == 2
+    assert f"rows.jsonl:2: {message}" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_a_response_that_is_too_long_is_named(rlvr, tmp_path):
-    (tmp_path / "rows.jsonl").write_text(jsonl([EXAMPLES[0], EXAMPLES[1] | {"response": "1" * 99}]))
-    done = rlvr("train", "rows.jsonl", *FLAGS)
-    assert done.returncode == 2
-    assert "1 response longer than --max-tokens 80, first rows.jsonl-2: its response" in done.stderr
+    (tmp_path / "rows.jsonl").write_text(
+        jsonl([EXAMPLES[0], {**EXAMPLES[1], "response": "1" * 99}])
+    )
+    result = rlvr("train", "rows.jsonl", *FLAGS)
+    assert result.returncode == 2
+    assert (
+        "1 response longer than --max-tokens 80, first rows.jsonl-2: its response" in result.stderr
+    )
 
 
 def test_right_responses_of_a_run_are_rows_to_learn_from(rlvr, tmp_path):
@@ -75,9 +79,9 @@ def test_right_responses_of_a_run_are_rows_to_learn_from(rlvr, tmp_path):
     right = [row for row in map(json.loads, actual.stdout.splitlines()) if row["reward"] == 1]
     assert right
     (tmp_path / "right.jsonl").write_text(jsonl(right))
-    done = rlvr("train", "right.jsonl", *FLAGS, "--steps", "1", "--out", "run")
-    assert done.returncode == 0, done.stderr
-    (row,) = map(json.loads, done.stdout.splitlines())
+    result = rlvr("train", "right.jsonl", *FLAGS, "--steps", "1", "--out", "run")
+    assert result.returncode == 0, result.stderr
+    (row,) = map(json.loads, result.stdout.splitlines())
     assert row["pass@1"] == 1
     ours = (tmp_path / "run" / "rollouts" / "step-000001.jsonl").read_text().splitlines()
     responses = {row["response"] for row in right}

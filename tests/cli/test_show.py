@@ -39,7 +39,7 @@ def test_a_run_without_rollouts_has_its_curves_only(tmp_path):
     run = made_run(tmp_path / "run")
     for path in (run / "rollouts").iterdir():
         path.unlink()
-    done = invoke("show", run)
-    assert (done.exit_code, done.stderr) == (0, "")
-    assert "2 of 2 steps" in done.stdout
+    result = invoke("show", run)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "2 of 2 steps" in result.stdout
     assert "it has no responses yet" in refused("show", run, "--step", "1")

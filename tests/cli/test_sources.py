@@ -1,4 +1,4 @@
-"""Problems of one's own through the command line: several sources, and what is wrong with them."""
+"""A user's problems through the command line: several sources, and what is wrong with them."""
 
 import gzip
 import json
@@ -44,20 +44,19 @@ def test_several_sources_train_together_and_each_says_its_fields(rlvr, tmp_path)
     dapo(tmp_path / "dapo.parquet")
     (tmp_path / "chat.jsonl").write_text(jsonl(CHAT))
     (tmp_path / "gsm8k.jsonl.gz").write_bytes(gzip.compress(jsonl(GSM8K).encode()))
-    done = rlvr(
-        *("train", "dapo.parquet", "chat.jsonl", "gsm8k.jsonl.gz", "--algo", "grpo", *SHORT),
-        *("--steps", "1", "--prompts", "5", "--out", "run"),
-    )
-    assert done.exit_code == 0, done.stderr
-    (line,) = [line for line in done.stderr.splitlines() if line.startswith("problems")]
+    sources = "dapo.parquet chat.jsonl gsm8k.jsonl.gz"
+    words = f"train {sources} --algo grpo --steps 1 --prompts 5 --out run"
+    result = rlvr(*words.split(), *SHORT)
+    assert result.exit_code == 0, result.stderr
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("problems")]
     assert "5 of dapo.parquet, chat.jsonl, gsm8k.jsonl.gz" in line
     assert "prompt's last user turn, answer from reward_model.ground_truth" in line
     assert "answer from answer behind ####" in line
     rows = list(map(json.loads, (tmp_path / "run" / "rollouts" / "step-000001.jsonl").open()))
     assert {row["answer"] for row in rows} == {"1", "2", "3", "4", "6"}
     assert "<|user|>Solve it. What is 0 + 1?<|end|><|assistant|>" in {row["prompt"] for row in rows}
-    again = rlvr("train", "--resume", "run", "--steps", "2")
-    assert again.exit_code == 0, again.stderr
+    repeated = rlvr("train", "--resume", "run", "--steps", "2")
+    assert repeated.exit_code == 0, repeated.stderr
 
 
 BAD = {
@@ -69,7 +68,7 @@ BAD = {
     ),
     "two sources with one id": (
         ("train", "a.jsonl", "b.jsonl", "--check"),
-        {"a.jsonl": jsonl(GSM8K | {"id": 7}), "b.jsonl": jsonl(CHAT | {"id": 7})},
+        {"a.jsonl": jsonl({**GSM8K, "id": 7}), "b.jsonl": jsonl({**CHAT, "id": 7})},
         "b.jsonl:1: the id 7 is that of another problem (a.jsonl:1); every problem needs",
     ),
     "a template with another name": (
@@ -105,11 +104,11 @@ def test_bad_input_is_said_in_a_line_and_nothing_is_made(rlvr, tmp_path, command
     for name, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         (tmp_path / name).write_bytes(data)
-    done = rlvr(*command, *SHORT)
-    assert done.exit_code == 2
-    assert any(message in line for line in done.stderr.splitlines()), done.stderr
-    assert "Traceback" not in done.stderr
-    assert done.stdout == ""
+    result = rlvr(*command, *SHORT)
+    assert result.exit_code == 2
+    assert any(message in line for line in result.stderr.splitlines()), result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
     assert {path.name for path in tmp_path.iterdir()} == set(files)
 
 
@@ -117,12 +116,12 @@ def test_files_of_one_name_do_not_share_ids(rlvr, tmp_path):
     for place in ("x", "y"):
         (tmp_path / place).mkdir()
         (tmp_path / place / "a.jsonl").write_text(jsonl(GSM8K))
-    done = rlvr("train", "x/a.jsonl", "y/a.jsonl", "--check", "--prompts", "2", *SHORT)
-    assert "problems   2 of x/a.jsonl, y/a.jsonl" in done.stderr
+    result = rlvr("train", "x/a.jsonl", "y/a.jsonl", "--check", "--prompts", "2", *SHORT)
+    assert "problems   2 of x/a.jsonl, y/a.jsonl" in result.stderr
 
 
 def test_free_text_is_sent_as_it_stands(rlvr):
-    done = rlvr("sample", "Who are you?", "--model", "tiny", *SHORT)
-    assert json.loads(done.stdout.splitlines()[0])["prompt"] == (
+    result = rlvr("sample", "Who are you?", "--model", "tiny", *SHORT)
+    assert json.loads(result.stdout.splitlines()[0])["prompt"] == (
         "<|user|>Who are you?<|end|><|assistant|>"
     )

@@ -18,38 +18,42 @@ FLAGS = ("--algo", "opd", "--prompts", "8", "-n", "4", "--max-tokens", "16", *SE
 
 
 def perturbed(directory: Path, seed: int = 0) -> Path:
-    """A copy of the built-in policy whose weights are a little others."""
+    """Copy the built-in policy, with its weights changed a little."""
     shutil.copytree(TINY, directory, dirs_exist_ok=True)
-    weights, generator = load_file(TINY / "model.safetensors"), torch.Generator().manual_seed(seed)
-    moved = {
-        name: tensor + 0.3 * tensor.std() * torch.randn(tensor.shape, generator=generator)
-        for name, tensor in weights.items()
-    }
-    save_file(moved, directory / "model.safetensors", {"format": "pt"})
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, tensor in load_file(TINY / "model.safetensors").items():
+        noise = torch.randn(tensor.shape, generator=generator)
+        weights[name] = tensor + 0.3 * tensor.std() * noise
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
     return directory
 
 
-def printed(done) -> str:
-    return " ".join(done.stderr.split())
+def printed(result) -> str:
+    return " ".join(result.stderr.split())
 
 
-def rows_of(done) -> list[dict]:
-    assert done.returncode == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+def rows_of(result) -> list[dict]:
+    assert result.returncode == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def test_the_policy_comes_nearer_without_a_gold_answer_and_a_resume_is_exact(rlvr, tmp_path):
     (tmp_path / "questions.jsonl").write_text(jsonl(*QUESTIONS))
     perturbed(tmp_path / "teacher")
-    train = ("train", "questions.jsonl", *FLAGS, "--teacher", "teacher")
-    done = rlvr(*train, "--steps", "4", "--out", "whole")
-    history = rows_of(done)
-    assert "teacher teacher: Qwen2ForCausalLM: its responses run packed" in printed(done)
-    assert "golds" not in done.stderr
+
+    def train(steps: int, out: str):
+        words = f"train questions.jsonl --teacher teacher --steps {steps} --out {out}"
+        return rlvr(*words.split(), *FLAGS)
+
+    result = train(4, "whole")
+    history = rows_of(result)
+    assert "teacher teacher: Qwen2ForCausalLM: its responses run packed" in printed(result)
+    assert "golds" not in result.stderr
     assert history[-1]["ref_kl"] < history[0]["ref_kl"] / 2
     assert {(row["pass@1"], row["reward"], row["no_update"]) for row in history} == {(None,) * 3}
 
-    rows_of(rlvr(*train, "--steps", "2", "--out", "half"))
+    rows_of(train(2, "half"))
     resumed = rows_of(rlvr("train", "--resume", "half", "--steps", "4"))
     assert [row["loss"] for row in resumed] == [row["loss"] for row in history[2:]]
     weights = [
@@ -59,16 +63,16 @@ def test_the_policy_comes_nearer_without_a_gold_answer_and_a_resume_is_exact(rlv
     assert weights[0] == weights[1]
 
     perturbed(tmp_path / "teacher", seed=1)
-    done = rlvr("train", "--resume", "half", "--steps", "5")
-    assert done.returncode == 2
-    assert "the weights of teacher, the reference policy, are not those" in done.stderr
+    result = rlvr("train", "--resume", "half", "--steps", "5")
+    assert result.returncode == 2
+    assert "the weights of teacher, the reference policy, are not those" in result.stderr
 
 
 def without_weights(directory: Path) -> None:
     shutil.copytree(TINY, directory, ignore=shutil.ignore_patterns("*.safetensors"))
 
 
-def of_another_vocabulary(directory: Path) -> None:
+def with_another_vocabulary(directory: Path) -> None:
     perturbed(directory)
     text = (directory / "tokenizer.json").read_text()
     tokenizer = json.loads(text)
@@ -83,7 +87,7 @@ def of_another_vocabulary(directory: Path) -> None:
     [
         ("copy", lambda at: shutil.copytree(TINY, at), "it is the policy itself"),
         ("empty", without_weights, "cannot be loaded"),
-        ("foreign", of_another_vocabulary, "its tokens are not those of the policy tiny"),
+        ("foreign", with_another_vocabulary, "its tokens are not those of the policy tiny"),
         ("./gone", None, "no such directory"),
     ],
 )

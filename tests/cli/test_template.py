@@ -1,4 +1,4 @@
-"""Templates that write the date, or end a turn with a token that ends nothing: from the command
+"""Templates that write the date, or end a turn with a token that ends nothing: through the command
 line, over several starts."""
 
 import json
@@ -13,10 +13,11 @@ from strange_models import TINY, edited, model_at
 
 from rlvr_cli.evaluation.result_dir import PartialResult
 
-ASKED = (TINY / "chat_template.jinja").read_text()
+TEMPLATE = (TINY / "chat_template.jinja").read_text()
 ROWS = jsonl(*({"problem": f"What is {n} + 1?", "answer": n + 1} for n in range(4)))
 SMALL = ("--algo", "reinforce", "--prompts", 2, "-n", 2, "--max-tokens", 6, "--set", "eval.limit=0")
 DAY = "%Y-%m-%d"
+DATE = ("--set", "data.date=2020-05-06")
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +28,21 @@ def here(tmp_path, monkeypatch):
 
 
 def dated(form: str) -> str:
-    """The built-in model, whose template begins with the time in this form."""
+    """Make the built-in model with a template that begins with the time in this form."""
     model = model_at(Path("dated"))
-    (model / "chat_template.jinja").write_text(f"{{{{ strftime_now('{form}') }}}} " + ASKED)
+    (model / "chat_template.jinja").write_text(f"{{{{ strftime_now('{form}') }}}} " + TEMPLATE)
     return "dated"
 
 
 def train(*args: object) -> str:
-    done = invoke("train", *args)
-    assert done.exit_code == 0, done.stderr
-    return done.stderr
+    finished = invoke("train", *args)
+    assert finished.exit_code == 0, finished.stderr
+    return finished.stderr
+
+
+def train_small(*options: object) -> str:
+    """Train on the rows, two prompts a step, and return what the command says."""
+    return train("rows.jsonl", *SMALL, *options)
 
 
 def weights(run: str, step: int) -> dict:
@@ -49,23 +55,25 @@ def prompts(run: str, step: int) -> list[str]:
 
 
 def edit(run: str, **changes: object) -> dict:
-    """Change the settings of a run on disk; None removes one."""
+    """Change the settings of a run on disk. None removes a setting."""
     path = Path(run, "config.yaml")
     config = yaml.safe_load(path.read_text())
     for name, value in changes.items():
         section, _, key = name.partition("_")
-        config[section].pop(key)
-        config[section] |= {} if value is None else {key: value}
+        if value is None:
+            config[section].pop(key)
+        else:
+            config[section][key] = value
     path.write_text(yaml.safe_dump(config))
     return config
 
 
 def test_a_run_goes_on_with_the_moment_at_which_it_began():
     """A template that tells microseconds, so that every moment is another day."""
-    start = ("rows.jsonl", "--model", dated("%Y %f"), *SMALL)
-    train(*start, "--steps", 1, "--out", "a")
+    model = dated("%Y %f")
+    train_small("--model", model, "--steps", 1, "--out", "a")
     date = yaml.safe_load(Path("a/config.yaml").read_text())["data"]["date"]
-    train(*start, "--steps", 2, "--out", "whole", "--set", f"data.date={date}")
+    train_small("--model", model, "--steps", 2, "--out", "whole", "--set", f"data.date={date}")
     train("--resume", "a", "--steps", 2)
     assert prompts("a", 2) == prompts("whole", 2)
     assert len({text.partition("<|")[0] for text in prompts("a", 1) + prompts("a", 2)}) == 1
@@ -80,8 +88,7 @@ def test_a_run_goes_on_with_the_moment_at_which_it_began():
 
 
 def test_a_run_that_kept_no_date_is_tried_with_that_of_its_first_file():
-    start = ("rows.jsonl", "--model", dated(DAY), *SMALL)
-    train(*start, "--steps", 1, "--out", "a", "--set", "data.date=2020-05-06")
+    train_small("--model", dated(DAY), "--steps", 1, "--out", "a", *DATE)
     assert prompts("a", 1)[0].startswith("2020-05-06 <|user|>")
     edit("a", data_date=None, rollout_ends=None)
     line = invoke("train", "--resume", "a", "--steps", 2).stderr.splitlines()[-1]
@@ -94,20 +101,26 @@ def test_a_run_that_kept_no_date_is_tried_with_that_of_its_first_file():
     assert prompts("a", 2)[0].startswith("2020-05-06 <|user|>")
     # What has changed besides the date is refused as ever.
     Path("rows.jsonl").write_text(ROWS.replace("What is 0", "How much is 0"))
-    done = invoke("train", "--resume", "a", "--steps", 3)
-    assert (done.exit_code, "are not those that the run began" in done.stderr) == (2, True)
+    finished = invoke("train", "--resume", "a", "--steps", 3)
+    assert (finished.exit_code, "are not those that the run began" in finished.stderr) == (2, True)
+
+
+def check(*options: object):
+    """Check a run on the rows. With so few responses the probe may find no signal, and fail."""
+    return invoke("train", "rows.jsonl", *SMALL, "--check", *DATE, *options)
 
 
 def test_a_check_says_that_the_prompt_has_a_date():
-    check = ("train", "rows.jsonl", *SMALL, "--check", "--set", "data.date=2020-05-06", "--model")
-    assert "; it writes the date, 2020-05-06\n" in invoke(*check, dated(DAY)).stderr
-    assert "it writes the date" not in invoke(*check, "tiny").stderr
-    assert "data.date" in refused(*check, "tiny", "--set", "data.date=soon")
+    result = check("--model", dated(DAY))
+    assert "; it writes the date, 2020-05-06\n" in result.stderr
+    assert "it writes the date" not in check().stderr
+    assert "data.date" in refused("train", "rows.jsonl", "--set", "data.date=soon")
 
 
 def test_an_evaluation_goes_on_with_the_moment_at_which_it_began(monkeypatch):
-    command = ("eval", "rows.jsonl", "--model", dated("%f"), "-n", 1, "--max-tokens", 4)
-    add, added = PartialResult.add, []
+    command = f"eval rows.jsonl --model {dated('%f')} -n 1 --max-tokens 4 --out a".split()
+    add = PartialResult.add
+    added = []
 
     def add_two(self, identity, rows):
         add(self, identity, rows)
@@ -116,10 +129,10 @@ def test_an_evaluation_goes_on_with_the_moment_at_which_it_began(monkeypatch):
             raise KeyboardInterrupt
 
     monkeypatch.setattr(PartialResult, "add", add_two)
-    assert invoke(*command, "--out", "a").exit_code != 0
+    assert invoke(*command).exit_code != 0
     monkeypatch.setattr(PartialResult, "add", add)
-    again = invoke(*command, "--out", "a")
-    assert (again.exit_code, "2 of 4 problems are done already" in again.stderr) == (0, True)
+    repeated = invoke(*command)
+    assert (repeated.exit_code, "2 of 4 problems are done already" in repeated.stderr) == (0, True)
     (file,) = Path("a/responses").iterdir()
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     assert len({row["prompt"].partition(" ")[0] for row in rows}) == 1
@@ -139,27 +152,27 @@ def ends(run: str) -> list[str]:
 
 
 def test_the_token_that_ends_a_turn_ends_a_response_and_both_are_named():
-    start = ("rows.jsonl", *SMALL, "--steps", 1)
-    said = train(*start, "--model", without_end(), "--out", "a")
+    message = train_small("--steps", 1, "--model", without_end(), "--out", "a")
     warning = "endless: its chat template ends a turn with <|end|>, which ends no response of it, "
-    assert (
-        warning + "only <|user|> does; here both do (--set rollout.ends=[] takes it back)" in said
-    )
+    way_out = "only <|user|> does; here both do (--set rollout.ends=[] takes it back)"
+    assert warning + way_out in message
     assert ends("a") == ["<|end|>"]
-    none = train(*start, "--model", "endless", "--set", "rollout.ends=[]", "--out", "b")
-    assert ("ends a turn" in none, ends("b")) == (False, [])
-    assert "ends a turn" not in train(*start, "--model", "tiny", "--out", "c")
+    message = train_small(
+        "--steps", 1, "--model", "endless", "--set", "rollout.ends=[]", "--out", "b"
+    )
+    assert ("ends a turn" in message, ends("b")) == (False, [])
+    assert "ends a turn" not in train_small("--steps", 1, "--model", "tiny", "--out", "c")
     assert ends("c") == []
     assert "ends a turn" not in train("--resume", "a", "--steps", 2)
     assert ends("a") == ["<|end|>"]
-    done = invoke("train", *start, "--set", "rollout.ends=['<|stop|>']")
-    assert done.stderr.strip().endswith("rollout.ends <|stop|>: tiny has no such token")
+    finished = invoke("train", "rows.jsonl", *SMALL, "--set", "rollout.ends=['<|stop|>']")
+    assert finished.stderr.strip().endswith("rollout.ends <|stop|>: tiny has no such token")
 
 
 def test_a_run_that_has_begun_goes_on_with_its_ends():
-    start = ("rows.jsonl", "--model", without_end(), *SMALL, "--set", "rollout.ends=[]")
-    train(*start, "--steps", 2, "--out", "whole")
-    train(*start, "--steps", 1, "--out", "a")
+    model = without_end()
+    for steps, run in ((2, "whole"), (1, "a")):
+        train_small("--model", model, "--set", "rollout.ends=[]", "--steps", steps, "--out", run)
     edit("a", rollout_ends=None, data_date=None)  # as an earlier version left it
     assert "ends a turn" not in train("--resume", "a", "--steps", 2)
     first, second = weights("a", 2), weights("whole", 2)
@@ -167,9 +180,9 @@ def test_a_run_that_has_begun_goes_on_with_its_ends():
 
 
 def test_an_evaluation_ends_responses_there_too_and_says_so_in_its_fingerprint():
-    done = invoke("eval", "rows.jsonl", "--model", without_end(), "-n", 2, "--out", "out")
-    assert done.exit_code == 0, done.stderr
-    assert "its chat template ends a turn with <|end|>" in done.stderr
+    finished = invoke("eval", "rows.jsonl", "--model", without_end(), "-n", 2, "--out", "out")
+    assert finished.exit_code == 0, finished.stderr
+    assert "its chat template ends a turn with <|end|>" in finished.stderr
     (result,) = json.loads(Path("out/report.json").read_text())["results"]
     assert result["fingerprint"]["ends"] == ["<|end|>"]
     assert result["cut_off_share"] < 1

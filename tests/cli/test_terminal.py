@@ -1,6 +1,6 @@
-"""Commands in a pseudo-terminal: widths, a resize, no colors, data in a pipe beside the screen.
+"""Commands in a pseudo-terminal: widths, a resize, no colors, and data in a pipe.
 
-What is asserted holds for every frame, however many there are.
+The assertions hold for every frame, however many there are.
 """
 
 import fcntl
@@ -10,6 +10,7 @@ import pty
 import re
 import struct
 import termios
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,38 +32,40 @@ def _a_size_of_its_own(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
 
 
-def in_terminal(directory: Path, columns: int, *command: str, **options: Any) -> tuple[str, str]:
-    """Run a command with stderr on a terminal; return what came out of stdout and stderr."""
-    near, far = pty.openpty()
-    fcntl.ioctl(far, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-    process = Fork(command, directory, stderr=far, **options)
-    os.close(far)
-    shown = b""
+def in_terminal(
+    directory: Path, columns: int, command: Sequence[str] = (), **options: Any
+) -> tuple[str, str]:
+    """Run a command with stderr on a terminal, and return its stdout and stderr."""
+    reader, writer = pty.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    process = Fork(command, directory, stderr=writer, **options)
+    os.close(writer)
+    screen = b""
     with suppress(OSError):  # the end of a terminal
-        while part := os.read(near, 1 << 16):
-            shown += part
-    os.close(near)
-    done = process.done()
-    assert done.rc == 0, shown
-    return done.out, shown.decode()
+        while part := os.read(reader, 1 << 16):
+            screen += part
+    os.close(reader)
+    result = process.done()
+    assert result.rc == 0, screen
+    return result.out, screen.decode()
 
 
-def frames(shown: str) -> list[str]:
-    return re.split(r"[\r\n]+", _CONTROL.sub("", shown))
+def frames(screen: str) -> list[str]:
+    return re.split(r"[\r\n]+", _CONTROL.sub("", screen))
 
 
 def test_a_run_in_a_narrow_terminal_without_colors(tmp_path):
-    command = (*TRAIN.split(), "--set", "eval.limit=4")
-    data, shown = in_terminal(tmp_path, 60, *command, environment={"NO_COLOR": "1"})
+    command = f"{TRAIN} --set eval.limit=4".split()
+    data, screen = in_terminal(tmp_path, 60, command, environment={"NO_COLOR": "1"})
     assert [json.loads(line)["step"] for line in data.splitlines()] == [1, 2]
-    assert not re.search(r"\x1b\[[\d;]*3\dm", shown)
-    plain = "\n".join(frames(shown))
-    commands = plain.partition("\nnext ")[2]
-    assert max(map(len, plain.removesuffix(commands).splitlines())) <= 60
-    assert re.search(r"^training .* 2/2 ", plain, re.M)
-    assert re.search(r"^ +1 .* \d\.\d{3} best$", plain, re.M)
-    assert re.search(r"^ {11}\S", plain, re.M)
-    assert "machine " not in plain
+    assert not re.search(r"\x1b\[[\d;]*3\dm", screen)
+    uncolored = "\n".join(frames(screen))
+    commands = uncolored.partition("\nnext ")[2]
+    assert max(map(len, uncolored.removesuffix(commands).splitlines())) <= 60
+    assert re.search(r"^training .* 2/2 ", uncolored, re.M)
+    assert re.search(r"^ +1 .* \d\.\d{3} best$", uncolored, re.M)
+    assert re.search(r"^ {11}\S", uncolored, re.M)
+    assert "machine " not in uncolored
 
 
 def resized() -> None:
@@ -82,9 +85,9 @@ def resized() -> None:
 
 
 def test_a_terminal_that_grows_under_a_bar(tmp_path):
-    _, shown = in_terminal(tmp_path, 60, program=resized)
-    assert "\x1b[1;36m" in shown
-    before, after = "\n".join(frames(shown)).split("\nstep ")[1:]
+    _, screen = in_terminal(tmp_path, 60, program=resized)
+    assert "\x1b[1;36m" in screen
+    before, after = "\n".join(frames(screen)).split("\nstep ")[1:]
     assert before.startswith(" reward  pass@1  length  entropy   mixed    held out\n")
     assert "held out  cut off  format  cons@k  kl to old" in after
     assert max(map(len, before.splitlines())) <= 60

@@ -8,7 +8,7 @@ from conftest import jsonl
 
 from rlvr_cli.cli import train as module
 from rlvr_cli.cli.resolve import load_again
-from rlvr_cli.cli.train import start
+from rlvr_cli.cli.train import resume, start
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
@@ -90,9 +90,9 @@ def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
     with pytest.raises(UserError, match="exists already"):
         start(configured(), run, Display())
     with pytest.raises(UserError, match=r"2 steps are done, more than the 1 asked for"):
-        start(load_again(run, {"steps": 1}, None), run, Display(), again=True)
+        resume(load_again(run, {"steps": 1}, None), run, Display())
     capsys.readouterr()
-    start(load_again(run, {"steps": 3}, None), run, Display(), again=True)
+    resume(load_again(run, {"steps": 3}, None), run, Display())
     out, err = capsys.readouterr()
     assert re.search(r"resume +\S+: from the end of step 2\n", err)
     assert [json.loads(line)["step"] for line in out.splitlines()] == [3]
@@ -111,7 +111,7 @@ def test_a_state_that_cannot_be_read_is_passed_over(configured, tmp_path, capsys
     manifest["trainer/state.safetensors"] = sha256(state)
     (newest / MANIFEST).write_text(json.dumps(manifest))
     capsys.readouterr()
-    start(load_again(run, {}, None), run, Display(), again=True)
+    resume(load_again(run, {}, None), run, Display())
     message = capsys.readouterr().err
     assert message.count("step-2 is damaged: it cannot be read (SafetensorError: ") == 1
     assert "from the end of step 1" in message

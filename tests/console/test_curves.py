@@ -26,9 +26,9 @@ def test_charts_fill_the_width(width, per_row):
 
 def test_only_what_was_measured_is_drawn():
     assert draw_curves([[]]) == draw_curves([rows(None)]) == ""
-    drawn = draw_curves([rows(0.5, None, 0.25)])
-    assert CURVES["reward"] in drawn
-    assert CURVES["entropy"] not in drawn
+    curves = draw_curves([rows(0.5, None, 0.25)])
+    assert CURVES["reward"] in curves
+    assert CURVES["entropy"] not in curves
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,8 @@ def test_limits_fit_what_is_shown_with_the_top_above(key, values, expected):
     [(1, 1, "1"), (1, 3, "1 2 3"), (1, 8, "1 3 5 7"), (1, 9, "1 3 5 7 9"), (41, 60, "41 56 71 86")],
 )
 def test_steps_are_whole_and_evenly_spaced(first, count, ticks):
-    drawn = draw_curves([rows(*[0.5] * count, first=first)], 60)
-    assert drawn.splitlines()[-1].split() == ticks.split()
+    curves = draw_curves([rows(*[0.5] * count, first=first)], 60)
+    assert curves.splitlines()[-1].split() == ticks.split()
 
 
 @pytest.mark.parametrize("step", [1, 2**53, 2**63 - 2])
@@ -74,8 +74,8 @@ def test_held_out_points_and_the_best_are_marked():
 
 
 def test_runs_are_drawn_over_each_other_by_their_numbers():
-    drawn = draw_curves([rows(-0.9, -0.9), rows(0.9, 0.9, 0.9)], 60)
-    above, below = drawn.splitlines()[2], drawn.splitlines()[6]
+    curves = draw_curves([rows(-0.9, -0.9), rows(0.9, 0.9, 0.9)], 60)
+    above, below = curves.splitlines()[2], curves.splitlines()[6]
     assert set(above.partition("┤")[2]) & set("12") == {"2"}
     assert set(below.partition("┤")[2]) & set("12") == {"1"}
 
@@ -83,14 +83,17 @@ def test_runs_are_drawn_over_each_other_by_their_numbers():
 def test_every_held_out_set_has_a_curve_of_its_own_with_cons():
     history = rows(*[0.1] * 3, key="pass@1")
     for row in history[1:]:
-        row |= {"held_out_pass@1": 0.3, "held_out_pass@1_low": 0.2, "held_out_cons@k": 0.4}
-        row |= {"held_out_pass@1/pass@1 of a long name": 0.6, "held_out_cons@k/b": 0.7}
-    drawn = draw_curves([history], 40)
+        row["held_out_pass@1"] = 0.3
+        row["held_out_pass@1_low"] = 0.2
+        row["held_out_cons@k"] = 0.4
+        row["held_out_pass@1/pass@1 of a long name"] = 0.6
+        row["held_out_cons@k/b"] = 0.7
+    curves = draw_curves([history], 40)
     titles = [f"held out: pass@1, {CONS} cons@k", "held out pass@1 of a lo…: pass@1"]
-    assert [line.strip() for line in drawn.splitlines() if "held out" in line] == titles
-    assert drawn.count(CONS) == 2 + 1
-    both = draw_curves([history, history], 40)
-    assert both.count("held out: pass@1") == 1
-    assert CONS not in both
+    assert [line.strip() for line in curves.splitlines() if "held out" in line] == titles
+    assert curves.count(CONS) == 2 + 1
+    pair = draw_curves([history, history], 40)
+    assert pair.count("held out: pass@1") == 1
+    assert CONS not in pair
     hostile = draw_curves([[{"step": 1, "held_out_pass@1/\x1b[2J": 0.5}]], 60)
     assert "\x1b" not in hostile

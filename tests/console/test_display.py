@@ -25,36 +25,42 @@ def test_quiet_leaves_results_warnings_and_what_was_asked_for(capsys):
         display.result("result", NASTY)
         display.warn(f"{NASTY}\nmore")
         display.table([["a"], ["b"]])
-        display.table([["c"]], asked=True)
+        display.table([["c"]], is_result=True)
         print_curves([], display)
         display.lines([NASTY])
     out, err = capsys.readouterr()
-    whole = [
+    verbose = [
         f"said       {SHOWN}",
         f"result     {SHOWN}",
         f"warning    {SHOWN} more",
-        *("", "a", "b", ""),
-        *("", "c", ""),
+        "",
+        "a",
+        "b",
+        "",
+        "",
+        "c",
+        "",
         "",
         SHOWN,
     ]
     quiet = [f"result     {SHOWN}", f"warning    {SHOWN} more", "", "c", "", SHOWN]
-    assert err.splitlines() == whole + quiet
+    assert err.splitlines() == verbose + quiet
     assert out == ""
 
 
 def test_a_table_is_plain_in_a_pipe_and_wraps_in_a_narrow_terminal(capsys):
-    display, lines = Display(), [["name", "value"], ["a long name\x1b", "0.5 [0.1, 0.9]"]]
+    display = Display()
+    lines = [["name", "value"], ["a long name\x1b", "0.5 [0.1, 0.9]"]]
     display.table(lines)
     display.console._force_terminal, display.console._width = True, 16
     display.table(lines)
-    plain = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().err)
-    shown = [line.rstrip() for line in plain.splitlines()]
+    uncolored = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().err)
+    rows = [line.rstrip() for line in uncolored.splitlines()]
     header = f"{'name':<12}  {'value':>14}"
-    assert shown[:4] == ["", header, "a long name\ufffd  0.5 [0.1, 0.9]", ""]
-    assert shown[4:6] == ["", "name       value"]
-    assert max(map(len, shown[4:])) <= 16
-    assert "".join(line[:8].strip() for line in shown[6:]) == "a longname\ufffd"
+    assert rows[:4] == ["", header, "a long name\ufffd  0.5 [0.1, 0.9]", ""]
+    assert rows[4:6] == ["", "name       value"]
+    assert max(map(len, rows[4:])) <= 16
+    assert "".join(line[:8].strip() for line in rows[6:]) == "a longname\ufffd"
 
 
 def test_in_a_pipe_progress_is_a_line_every_ten_seconds(capsys, clock):
@@ -70,7 +76,7 @@ def test_in_a_pipe_progress_is_a_line_every_ten_seconds(capsys, clock):
 
 
 def test_a_bar_has_its_phase_its_share_and_the_time_left(clock):
-    def drawn(width: int = 100) -> str:
+    def bar_line(width: int = 100) -> str:
         console = Console(width=width, file=StringIO())
         console.print(bar.get_renderable())
         return console.file.getvalue().rstrip()
@@ -84,12 +90,12 @@ def test_a_bar_has_its_phase_its_share_and_the_time_left(clock):
         bar.enter("rollout", 0, 0, 0)
         clock.now += 5
         bar.enter("rollout", 112, 256, 9500)
-        line = drawn()
+        line = bar_line()
         assert line.startswith("training\ufffd ━━")
         assert line.endswith(" 5/14 rollout 112/256  1,900 tok/s 03:00")  # 9 steps of 20 s
-        assert max(max(map(len, drawn(width).splitlines())) for width in (8, 20, 40, 60)) <= 60
+        assert max(max(map(len, bar_line(width).splitlines())) for width in (8, 20, 40, 60)) <= 60
         bar.enter("update", 1, 4, 0)
-        assert drawn().endswith(" 5/14 update 1/4 03:00")
+        assert bar_line().endswith(" 5/14 update 1/4 03:00")
 
 
 def test_figures_in_words():
@@ -102,9 +108,15 @@ def test_a_response_is_shown_as_its_characters_become_whole(capsys):
     def decode(ids: list[int]) -> str:
         return "".join(pieces[item] for item in ids).replace("\ufffdé", "é")
 
-    live, styles = LiveResponse(decode, think_open=False), []
-    whole = live.console.print
-    live.console.print = lambda text, end: (styles.append(str(text.style)), whole(text, end=end))
+    live = LiveResponse(decode, think_open=False)
+    styles = []
+    console_print = Console.print
+
+    def print_and_note_style(text, end):
+        styles.append(str(text.style))
+        console_print(live.console, text, end=end)
+
+    live.console.print = print_and_note_style
     for token in pieces:
         live(token)
     assert capsys.readouterr().out == "<think>a\ufffd</think>bé"

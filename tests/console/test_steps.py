@@ -54,5 +54,5 @@ def test_a_screen_gets_some_steps_of_a_long_run_and_the_measured_ones(capsys):
     for step in range(1, 10):
         held_out = 0.5 if step == 5 else None
         lines.show({"step": step, "held_out_pass@1": held_out}, False)
-    shown = [line.split()[0] for line in printed(capsys)]
-    assert [word.removeprefix("\x1b[1m") for word in shown] == ["step", "3", "5", "6", "9"]
+    first_words = [line.split()[0] for line in printed(capsys)]
+    assert [word.removeprefix("\x1b[1m") for word in first_words] == ["step", "3", "5", "6", "9"]

@@ -10,14 +10,14 @@ from conftest import jsonl
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem, by_key
-from rlvr_cli.evaluation import imported as responses
+from rlvr_cli.evaluation import imported
 from rlvr_cli.evaluation.imported import (
     ImportedResponse,
     check_problems,
-    format_of_rows,
     judged_rows,
     read_responses,
-    refuse_twice,
+    refuse_repeated,
+    row_format,
     source_names,
 )
 from verifiers import Attempt, Verdict, Verification, Verifier
@@ -37,7 +37,7 @@ def test_the_verifier_is_told_what_was_cut_off():
 
 
 def test_problems_stay_together_and_progress_is_told(monkeypatch):
-    monkeypatch.setattr(responses, "_BATCH", 2)
+    monkeypatch.setattr(imported, "_BATCH", 2)
     message = (("1", "2"), ("1", "3"), ("2", "2"), ("1", "2"), ("3", "4"))
     rows = [
         ImportedResponse("f", ("m", "d"), Problem(name, name, "2"), text, *[None] * 4)
@@ -102,12 +102,12 @@ def test_every_field_of_a_row_and_none(read, tmp_path):
     full, *least = read({**FULL, "reward": 1.0, "level": 1}, bare)
     problem = Problem("7", "p", "2", {"level": 1})
     assert full == ImportedResponse(
-        f"{path}:1", ("m", "s"), problem, "r", "length", 3, "P", "boxed"
+        f"{path}:1", ("m", "s"), problem, "r", "length", 3, "P", "boxed", "2"
     )
     problem = Problem("r.jsonl-2", "", "2")
     label = ("r", str(path))
     assert least == [
-        ImportedResponse(f"{path}:2", label, problem, text, *[None] * 4) for text in "ab"
+        ImportedResponse(f"{path}:2", label, problem, text, *[None] * 4, "2") for text in "ab"
     ]
 
 
@@ -154,10 +154,10 @@ def test_files_are_named_apart(files, names):
 def test_one_file_by_two_ways_is_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("link.jsonl").symlink_to("r.jsonl")
-    refuse_twice(["r.jsonl", "s.jsonl", "-"])
+    refuse_repeated(["r.jsonl", "s.jsonl", "-"])
     for other in ("r.jsonl", "./r.jsonl", str(tmp_path / "r.jsonl"), "link.jsonl"):
         with pytest.raises(UserError, match="given twice; its rows would count twice"):
-            refuse_twice(["s.jsonl", "r.jsonl", other])
+            refuse_repeated(["s.jsonl", "r.jsonl", other])
 
 
 def test_a_response_may_be_an_assistants_turn(read):
@@ -225,7 +225,7 @@ def test_a_file_without_rows(read, tmp_path):
 
 def test_a_file_that_its_run_wrote_otherwise_is_warned_of(read, tmp_path, monkeypatch):
     message: list[str] = []
-    monkeypatch.setattr(responses.LOG, "warning", lambda form, *args: message.append(form % args))
+    monkeypatch.setattr(imported.LOG, "warning", lambda form, *args: message.append(form % args))
     sums = {"r.jsonl": hashlib.sha256(jsonl(FULL).encode()).hexdigest(), "gone.jsonl": ""}
     (tmp_path / "manifest.json").write_text(json.dumps(sums))
     read(FULL)
@@ -256,10 +256,10 @@ def test_a_problem_has_one_id_and_one_gold_answer():
 
 def test_rows_say_one_form_or_any_or_contradict_each_other(read):
     boxed, untold = FULL, FULL | {"verifier": None}
-    assert format_of_rows(read(boxed, boxed)) == "boxed"
-    assert format_of_rows(read(untold)) == "any"
+    assert row_format(read(boxed, boxed)) == "boxed"
+    assert row_format(read(untold)) == "any"
     with pytest.raises(UserError, match=r"\(.*:1: verifier boxed; .*:2: verifier None\); --set"):
-        format_of_rows(read(boxed, untold))
+        row_format(read(boxed, untold))
 
 
 def test_a_judged_row_has_every_key_and_the_problems_own(read):

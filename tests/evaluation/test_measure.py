@@ -32,7 +32,7 @@ class Sampler:
 
 def test_what_is_done_is_left_out_and_the_rest_keeps_order_and_seeds():
     prompts, sampler, seen = [made_prompt(name) for name in "abcd"], Sampler(), []
-    actual = evaluate(sampler, prompts, PARAMS, 5, seen.append, done={"b"})
+    actual = evaluate(sampler, prompts, PARAMS, 5, seen.append, finished={"b"})
     seeds = prompt_seeds(prompts, 5)
     assert sampler.asked == (["a", "c", "d"], PARAMS, [seeds[0], seeds[2], seeds[3]])
     assert [group.prompt.problem.id for group in actual] == ["a", "c", "d"]
@@ -40,7 +40,7 @@ def test_what_is_done_is_left_out_and_the_rest_keeps_order_and_seeds():
 
 
 def test_nothing_is_done_where_all_is_done():
-    assert evaluate(Sampler(), [made_prompt("a")], PARAMS, 0, done=["a"]) == []
+    assert evaluate(Sampler(), [made_prompt("a")], PARAMS, 0, finished=["a"]) == []
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.integers(0, 3))

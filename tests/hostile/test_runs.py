@@ -525,7 +525,7 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize("command", ["eval --responses", "eval --judge both --responses"])
+@pytest.mark.parametrize("command", ["eval --responses", "eval --judge math-verify --responses"])
 def test_a_rollout_edited_is_noticed_by_whoever_reads_it(command, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "run")
     asked = (*command.split(), ROLLOUT, "-q")

@@ -1,4 +1,4 @@
-"""What `rlvr show` does with what it is given, where several things are."""
+"""`rlvr show` with several sources and options at once."""
 
 import pytest
 from conftest import invoke, refused
@@ -6,9 +6,10 @@ from small_runs import made_result, made_run
 
 
 def test_one_thing_at_a_time(tmp_path):
-    run, page = made_run(tmp_path / "run"), tmp_path / "page.html"
-    done = invoke("show", run, "--html", page, "--step", "1", "--follow")
-    assert done.stdout.startswith("page ")
+    run = made_run(tmp_path / "run")
+    page = tmp_path / "page.html"
+    result = invoke("show", run, "--html", page, "--step", "1", "--follow")
+    assert result.stdout.startswith("page ")
     assert invoke("show", run, run, "--explain").stdout.startswith("Step 2 of")
     assert invoke("show", run, "--explain", "1").stdout.startswith("Step 1 of")
     assert invoke("show", "--explain", "1", run).stdout.startswith("Step 1 of")
@@ -18,17 +19,17 @@ def test_one_thing_at_a_time(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("options", "message"),
     [
         (("run", "--by", "level"), "--by takes results only"),
         (("run", "--problem", "zz"), "no response with --problem zz; problems are such as aa, b"),
         (("bare", "--explain"), "--explain: bare has no finished step with responses"),
     ],
 )
-def test_what_cannot_be_shown_is_one_line(asked, message, tmp_path, monkeypatch):
+def test_what_cannot_be_shown_is_one_line(options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("run", "bare"):
         made_run(tmp_path / name)
     for path in tmp_path.glob("bare/rollouts/step-*"):
         path.unlink()
-    assert refused("show", *asked).endswith(message)
+    assert refused("show", *options).endswith(message)

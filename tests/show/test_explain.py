@@ -46,9 +46,9 @@ def test_each_part_of_a_step_has_its_numbers(tmp_path, capsys):
 
 def test_tokens_with_advantages_of_their_own_are_shown(tmp_path, capsys):
     run = made_run(tmp_path / "ppo", "algo=ppo")
-    own = made_tokens(1, "a", "b", advantage=[-0.25, 0.75])
+    tokens = made_tokens(1, "a", "b", advantage=[-0.25, 0.75])
     for step in (1, 2):
-        (run / "rollouts" / f"tokens-step-{step:06d}.json").write_text(json.dumps([own]))
+        (run / "rollouts" / f"tokens-step-{step:06d}.json").write_text(json.dumps([tokens]))
     text = printed(capsys, run)
     assert "-1.000 -0.250 to +0.750 11" in text
     assert "advantages are by gae (" in text
@@ -67,8 +67,8 @@ def test_each_algorithm_is_told_by_its_settings(tmp_path, capsys, algo):
 def test_groups_that_waited_and_a_step_without_an_update(tmp_path, capsys):
     run = made_run(tmp_path / "run")
     (run / "rollouts" / "tokens-step-000001.json").unlink()
-    more = {"no_update": "no signal", "groups_trained": 3, "groups_carried": 1}
-    write_rows(run / "metrics.jsonl", [made_metrics(1, **more)])
+    metrics = made_metrics(1, no_update="no signal", groups_trained=3, groups_carried=1)
+    write_rows(run / "metrics.jsonl", [metrics])
     text = printed(capsys, run)
     assert "3 trained in this step, 1 wait for the next." in text
     assert "No update: no signal." in text

@@ -34,44 +34,49 @@ def test_the_figures_are_those_of_the_files(tmp_path):
 def test_what_is_cut_off_trains_unless_it_is_masked_and_is_paid_with_its_penalty(tmp_path):
     for mask, shares in (("soft", (0.5, 0.5, 0.0)), ("mask", (36 / 92, 0.5, 10 / 92))):
         path = made_run(tmp_path / mask, f"algorithm.overlong={mask}", "rollout.max_tokens=12")
-        rows = [
-            made_row(name, n, "wrong" if n or name == "b" else "correct", finish_reason=end)
-            for name in ("aa", "b")
-            for n, end in enumerate(("length", "stop", "stop", "stop"))
-        ]
+        rows = []
+        for name, first_verdict in (("aa", "correct"), ("b", "wrong")):
+            rows.append(made_row(name, 0, first_verdict, finish_reason="length"))
+            rows += [made_row(name, n, "wrong", finish_reason="stop") for n in range(1, 4)]
         write_rows(path / "rollouts" / "step-000001.jsonl", rows)
         data = page_data([open_source(path)])
-        found = data["runs"][0]["fates"]["shares"]
+        actual = data["runs"][0]["fates"]["shares"]
         names = ("trained", "dropped, all wrong", "cut off")
-        assert tuple(found[name][0] for name in names) == pytest.approx(shares)
+        assert tuple(actual[name][0] for name in names) == pytest.approx(shares)
         reward = 1 - 0.4 / 2.4 if mask == "soft" else 1.0  # of 10 tokens, 9.6 are free
         assert data["rows"][0][4] == pytest.approx(reward)
 
 
 def test_a_held_out_set_is_a_curve_with_its_interval(tmp_path):
     run = made_run(tmp_path / "run")
-    sets = {"held_out_pass@1": 0.25, "held_out_pass@1/b": 0.5, "held_out_pass@1_low/b": 0.4}
-    write_rows(run / "metrics.jsonl", [made_metrics(1), made_metrics(2, **sets)])
+    measured = made_metrics(2)
+    measured["held_out_pass@1"] = 0.25
+    measured["held_out_pass@1/b"] = 0.5
+    measured["held_out_pass@1_low/b"] = 0.4
+    write_rows(run / "metrics.jsonl", [made_metrics(1), measured])
     data = page_data([open_source(run)])
-    metrics, drawn = data["runs"][0]["metrics"], list(data["glossary"])
+    metrics = data["runs"][0]["metrics"]
+    curves = list(data["glossary"])
     assert metrics["held_out_pass@1/b"] == [None, 0.5]
     assert metrics["held_out_pass@1_low/b"] == [None, 0.4]
-    assert drawn[2:6] == ["held_out_pass@1", "held_out_pass@1/b", *drawn[4:6]]
-    assert drawn[4:6] == ["held_out_cons@k", "held_out_cons@k/b"]
+    assert curves[2:4] == ["held_out_pass@1", "held_out_pass@1/b"]
+    assert curves[4:6] == ["held_out_cons@k", "held_out_cons@k/b"]
     assert data["glossary"]["held_out_pass@1/b"].startswith("b pass@1 on problems")
     assert data["limits"]["held_out_cons@k/b"] == (0.0, 1.0)
 
 
 def test_of_too_many_responses_it_says_what_it_shows(tmp_path, monkeypatch):
-    more = {f"field {n}": n for n in range(99)}
-    rows = [made_row(f"p{n}", 0, "wrong", response="&" * 10, **more) for n in range(200)]
+    fields = {f"field {n}": n for n in range(99)}
+    rows = [made_row(f"p{n}", 0, "wrong", response="&" * 10, **fields) for n in range(200)]
     write_rows(tmp_path / "rows.jsonl", rows)
     monkeypatch.setattr(module, "MOST_BYTES", 10_000)
     data = page_data([open_source(tmp_path / "rows.jsonl")])
-    kept = [int(item[0][1:]) for item in data["problems"]]
-    assert data["note"].startswith(f"A sample of {len(kept)} of 200 responses")
-    assert 20 < len(kept) < 60
-    assert {b - a for a, b in zip(sorted(kept), sorted(kept)[1:], strict=False)} <= set(range(1, 9))
+    sampled = [int(item[0][1:]) for item in data["problems"]]
+    assert data["note"].startswith(f"A sample of {len(sampled)} of 200 responses")
+    assert 20 < len(sampled) < 60
+    assert {b - a for a, b in zip(sorted(sampled), sorted(sampled)[1:], strict=False)} <= set(
+        range(1, 9)
+    )
     assert all(len(item[3]) == 8 for item in data["problems"])
     written = json.dumps([data[key] for key in ("rows", "problems", "groups")])
     assert len(written) + 5 * written.count("&") < 14_000
@@ -79,11 +84,12 @@ def test_of_too_many_responses_it_says_what_it_shows(tmp_path, monkeypatch):
 
 def test_groups_with_tokens_come_first_up_to_their_part(tmp_path, monkeypatch):
     run = made_run(tmp_path / "run", steps=40)
-    for most, least in ((30_000, 9), (200_000, 40)):
-        monkeypatch.setattr(module, "MOST_BYTES", most)
+    for max_bytes, groups in ((30_000, 9), (200_000, 40)):
+        monkeypatch.setattr(module, "MOST_BYTES", max_bytes)
         data = page_data([open_source(run)])
-        assert least <= len({row[0] for row in data["rows"] if len(row) > 8}) <= 1.2 * least
-        assert len(json.dumps(data["rows"], separators=(",", ":"))) < 1.2 * most
+        with_tokens = {row[0] for row in data["rows"] if len(row) > 8}
+        assert groups <= len(with_tokens) <= 1.2 * groups
+        assert len(json.dumps(data["rows"], separators=(",", ":"))) < 1.2 * max_bytes
 
 
 def test_nothing_a_model_wrote_is_markup(tmp_path):
@@ -101,7 +107,8 @@ def test_nothing_a_model_wrote_is_markup(tmp_path):
 
 
 def test_nothing_is_overwritten(tmp_path):
-    run, file = made_run(tmp_path / "run"), tmp_path / "page.html"
+    run = made_run(tmp_path / "run")
+    file = tmp_path / "page.html"
     assert invoke("show", run, "--html", file).exit_code == 0
     assert "it exists already" in refused("show", run, "--html", file)
     assert "cannot be written" in refused("show", run, "--html", tmp_path / "no" / "page.html")
@@ -120,11 +127,15 @@ def browser():
 
 
 def opened(browser, file: Path, text: list[str], **look):
+    def note_request(request):
+        if request.url != file.as_uri():
+            text.append(request.url)
+
     view = browser.new_page(**look)
     view.on("console", lambda message: text.append(f"console {message.text}"))
     view.on("pageerror", lambda error: text.append(f"error {error}"))
     view.on("dialog", lambda dialog: text.append(f"dialog {dialog.message}"))
-    view.on("request", lambda asked: text.append(asked.url) if asked.url != file.as_uri() else None)
+    view.on("request", note_request)
     view.goto(file.as_uri())
     view.wait_for_selector("body[data-ready]")
     return view
@@ -134,7 +145,8 @@ def opened(browser, file: Path, text: list[str], **look):
     "look", [{"color_scheme": "dark"}, {"viewport": {"width": 390, "height": 800}}]
 )
 def test_in_a_browser_it_draws_filters_sorts_and_runs_nothing_of_a_model(browser, tmp_path, look):
-    message, file = [], tmp_path / "page.html"
+    message = []
+    file = tmp_path / "page.html"
     runs = [made_run(tmp_path / "a"), made_run(tmp_path / "b", "optim.lr=0.5", steps=3)]
     ends = {f"held_out_pass@1{end}/b": value for end, value in (("", 0.5), ("_low", 0.4))}
     measured = [made_metrics(step, **{"held_out_pass@1": 0.25}, **ends) for step in (1, 2)]
@@ -204,7 +216,8 @@ def test_in_a_browser_it_draws_filters_sorts_and_runs_nothing_of_a_model(browser
 def test_a_long_list_keeps_only_the_rows_in_sight(browser, tmp_path):
     rows = [made_row(f"p{n}", 0, "wrong", response="x") for n in range(8_000)]
     write_rows(tmp_path / "rows.jsonl", rows)
-    message, file = [], tmp_path / "page.html"
+    message = []
+    file = tmp_path / "page.html"
     text = page([open_source(tmp_path / "rows.jsonl")])
     file.write_text(text)
     view = opened(browser, file, message)
@@ -217,7 +230,8 @@ def test_a_long_list_keeps_only_the_rows_in_sight(browser, tmp_path):
 
 
 def test_the_page_of_a_result(browser, tmp_path):
-    message, file = [], tmp_path / "page.html"
+    message = []
+    file = tmp_path / "page.html"
     assert invoke("show", made_result(tmp_path / "result"), "--html", file).exit_code == 0
     view = opened(browser, file, message)
     assert view.inner_text("#count") == "6 of 6 responses here"

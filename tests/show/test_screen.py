@@ -29,9 +29,9 @@ def test_runs_beside_one_another(tmp_path, capsys):
     a = open_source(made_run(tmp_path / "a"))
     b = open_source(made_run(tmp_path / "b", "optim.lr=0.5", steps=3, held_out="wrong"))
     show_runs([a, b], Display(**OUT))
-    shown = capsys.readouterr().out
-    assert f"run 2      {tmp_path / 'b'}: dapo on problems.yaml, 3 of 3 steps" in shown
-    assert "pass@1 (as sampled)" in shown
+    output = capsys.readouterr().out
+    assert f"run 2      {tmp_path / 'b'}: dapo on problems.yaml, 3 of 3 steps" in output
+    assert "pass@1 (as sampled)" in output
     assert differing([a, b])[1:] == [["steps", "2", "3"], ["optim.lr", "1e-06", "0.5"]]
     assert differing([a, a])[1] == ["none", "", ""]
     long = [open_source(made_run(tmp_path / end, f"model={'m' * 40}{end}")) for end in "cd"]
@@ -67,14 +67,16 @@ def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):
     runs = []
     for name, right in (("a", 2), ("b", 3)):
         run = made_run(tmp_path / name, "eval.source=[one,two]")
-        rows = [
-            made_row(f"h{n}", 0, "correct" if n < right else "wrong", problem_set=of_set)
-            for of_set in ("one", "two")
-            for n in range(4 if of_set == "one" else 2)
-        ]
+        rows = []
+        for set_name, size in (("one", 4), ("two", 2)):
+            for n in range(size):
+                verdict = "correct" if n < right else "wrong"
+                rows.append(made_row(f"h{n}", 0, verdict, problem_set=set_name))
         write_rows(run / "rollouts" / "held-out-after.jsonl", rows)
-        sets = {"held_out_pass@1": right / 4, "held_out_pass@1/two": 1.0}
-        write_rows(run / "metrics.jsonl", [made_metrics(1, **sets)])
+        metrics = made_metrics(1)
+        metrics["held_out_pass@1"] = right / 4
+        metrics["held_out_pass@1/two"] = 1.0
+        write_rows(run / "metrics.jsonl", [metrics])
         runs.append(open_source(run))
     actual = pass_at_1(runs)[1:]
     assert [(line[0].rpartition(": ")[2], line[1], line[3][:5]) for line in actual] == [
@@ -94,9 +96,9 @@ def test_a_run_that_measured_nothing_since_its_first_step_says_so(tmp_path):
     header, line = pass_at_1([run])
     assert header[2:] == ["before training", "measured last"]
     assert line[1:] == ["6", "0.000 [0.000, 0.390]", "-"]
-    other = open_source(made_run(tmp_path / "b"))
-    assert pass_at_1([other, run])[2][-2:] == ["no problem in common", "-"]
-    assert pass_at_1([run, other])[2][3] == "1.000 [0.610, 1.000]"
+    measured = open_source(made_run(tmp_path / "b"))
+    assert pass_at_1([measured, run])[2][-2:] == ["no problem in common", "-"]
+    assert pass_at_1([run, measured])[2][3] == "1.000 [0.610, 1.000]"
 
 
 def test_rewards_have_the_digits_that_tell_them_apart(tmp_path, capsys):
@@ -105,13 +107,13 @@ def test_rewards_have_the_digits_that_tell_them_apart(tmp_path, capsys):
     assert telling_digits([0.1 + 0.2, 0.3]) == 2  # but for rounding they are one
     assert telling_digits([]) == 2
     run = made_run(tmp_path / "run", "algorithm.filter=none")
-    paid = [made_row("a", n, "wrong", reward=-0.83 - n / 1000) for n in range(3)]
-    write_rows(run / "rollouts" / "step-000001.jsonl", paid)
+    rows = [made_row("a", n, "wrong", reward=-0.83 - n / 1000) for n in range(3)]
+    write_rows(run / "rollouts" / "step-000001.jsonl", rows)
     show_responses(open_source(run), 1, 1, None, None, Display(**OUT))
-    shown = capsys.readouterr().out
-    assert [f"reward {value}, " in shown for value in (-0.83, "-0.830", -0.831, -0.832)] == [
-        *(False, True, True, True)
-    ]
+    output = capsys.readouterr().out
+    assert "reward -0.83, " not in output
+    for reward in ("-0.830", "-0.831", "-0.832"):
+        assert f"reward {reward}, " in output
 
 
 def test_one_problem_and_its_responses(tmp_path, capsys):
@@ -123,12 +125,12 @@ def test_one_problem_and_its_responses(tmp_path, capsys):
         "sample 0  correct: 0 equals the gold answer 7, reward +1.00, advantage +1.500, 10 tokens"
     )
     show_responses(run, None, None, "b", "wrong", Display(**OUT))
-    shown = capsys.readouterr().out
-    assert shown.count("sample ") == 8
-    assert "dropped, all wrong" in shown
-    assert NASTY not in shown
-    assert not set("\x1b\x07\u202e") & set(shown)
-    assert "<script>alert(1)</script>" in shown
+    output = capsys.readouterr().out
+    assert output.count("sample ") == 8
+    assert "dropped, all wrong" in output
+    assert NASTY not in output
+    assert not set("\x1b\x07\u202e") & set(output)
+    assert "<script>alert(1)</script>" in output
 
 
 def test_a_thought_is_dim_and_a_megabyte_is_cut(tmp_path, capsys):
@@ -139,19 +141,19 @@ def test_a_thought_is_dim_and_a_megabyte_is_cut(tmp_path, capsys):
     path = tmp_path / "rows.jsonl"
     write_rows(path, [made_row("a", 0, "wrong", response="x" * 1_000_000)])
     show_responses(open_source(path), None, None, None, "wrong", Display(**OUT))
-    shown = capsys.readouterr().out
-    assert "(1,000,000 characters in all)" in shown
-    assert len(shown) < 30_000
+    output = capsys.readouterr().out
+    assert "(1,000,000 characters in all)" in output
+    assert len(output) < 30_000
 
 
 def test_a_result_has_its_wrong_ones_first(tmp_path, capsys):
     show_results([open_source(made_result(tmp_path / "r"))], ["level"], Display(**OUT))
-    shown = capsys.readouterr().out
-    after = shown.partition("wrong ones first")[2]
+    output = capsys.readouterr().out
+    after = output.partition("wrong ones first")[2]
     assert [line.split()[0] for line in after.splitlines()[1:4]] == ["b", "ccc", "aa"]
-    assert "0.500 [" in shown
-    assert shown.splitlines()[1].split()[-2:] == ["problems", "measured"]
-    assert [line.split()[:2] for line in shown.partition("level ")[2].splitlines()[1:4]] == [
+    assert "0.500 [" in output
+    assert output.splitlines()[1].split()[-2:] == ["problems", "measured"]
+    assert [line.split()[:2] for line in output.partition("level ")[2].splitlines()[1:4]] == [
         ["1", "1"],
         ["2", "1"],
         ["3", "1"],
@@ -170,9 +172,8 @@ def test_following_ends_with_the_run_and_shows_each_step_once(tmp_path, capsys, 
 
     monkeypatch.setattr("rlvr_cli.show.screen.time.sleep", another)
     follow([run], Display(**OUT))
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [
-        *("step", "1", "2", "3")
-    ]
+    first_words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert first_words == ["step", "1", "2", "3"]
 
 
 def test_following_in_a_terminal_ends_with_the_last_measurement(tmp_path, monkeypatch):
@@ -180,7 +181,8 @@ def test_following_in_a_terminal_ends_with_the_last_measurement(tmp_path, monkey
     run = open_source(made_run(tmp_path / "run"))
     (run.path / "summary.json").unlink()
     after = run.path / "rollouts" / "held-out-after.jsonl"
-    measured, drawn = after.read_text(), []
+    measured = after.read_text()
+    figures = []
     after.unlink()
 
     def end(seconds: float) -> None:
@@ -189,9 +191,10 @@ def test_following_in_a_terminal_ends_with_the_last_measurement(tmp_path, monkey
 
     monkeypatch.setattr("rlvr_cli.show.screen.time.sleep", end)
     monkeypatch.setattr(
-        "rlvr_cli.show.screen.show_runs", lambda runs, display: drawn.append(pass_at_1(runs)[1][-1])
+        "rlvr_cli.show.screen.show_runs",
+        lambda runs, display: figures.append(pass_at_1(runs)[1][-1]),
     )
     display = Display(**OUT)
     monkeypatch.setattr(display.console, "_force_terminal", True)
     follow([run], display)
-    assert drawn == ["-", "1.000 [0.610, 1.000]"]
+    assert figures == ["-", "1.000 [0.610, 1.000]"]

@@ -75,9 +75,9 @@ def test_what_trains_is_what_the_filter_of_the_run_lets_through(tmp_path):
     assert StoredGroup(1, 1, tuple(rows), config).fate == "dropped, all right"
     config = open_source(made_run(tmp_path / "own", "algorithm.filter.metric=math")).config
     assert StoredGroup(1, 1, tuple(rows), config).fate == "trained"
-    long = StoredGroup(1, 1, tuple(row | {"n_tokens": 2**31 - 1} for row in rows), config)
+    long = StoredGroup(1, 1, tuple({**row, "n_tokens": 2**31 - 1} for row in rows), config)
     assert long.scores == {0: (0.0, 0.0), 1: (0.0, 0.0)}  # a penalty of 1 each
-    odd = StoredGroup(1, 1, tuple(row | {"rewards": [7]} for row in rows), config)
+    odd = StoredGroup(1, 1, tuple({**row, "rewards": [7]} for row in rows), config)
     assert odd.fate == "dropped, all right"
 
 
@@ -113,8 +113,8 @@ def test_a_result_and_a_file_of_rows(tmp_path):
 def test_results_of_several_models_stay_apart(tmp_path):
     """Also where two sets call different problems by one id."""
     result = made_result(tmp_path / "result")
-    other = [made_row("a", 0, "wrong"), made_row("a", 1, "wrong")]
-    write_rows(result / "responses" / "set--other.jsonl", other)
+    rows = [made_row("a", 0, "wrong"), made_row("a", 1, "wrong")]
+    write_rows(result / "responses" / "set--other.jsonl", rows)
     listing = [{"model": name, "data": "set", "fingerprint": {}} for name in ("model", "other")]
     (result / "report.json").write_text(json.dumps({"results": listing}))
     source = open_source(result)
@@ -126,8 +126,8 @@ def test_results_of_several_models_stay_apart(tmp_path):
     groups = [(first.number, first.result, first.right) for first in source.groups()]
     assert [number for number, *_ in groups] == [1, 2, 3, 4]
     assert groups[-1] == (4, "other on set", 0)
-    rows = [row | {"model": model} for model in ("m", "n") for row in other]
-    write_rows(tmp_path / "piped.jsonl", rows)
+    piped = [{**row, "model": model} for model in ("m", "n") for row in rows]
+    write_rows(tmp_path / "piped.jsonl", piped)
     assert list(open_source(tmp_path / "piped.jsonl").held_out()) == ["m", "n"]
 
 

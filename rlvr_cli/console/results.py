@@ -1,0 +1,132 @@
+"""Show the results of `rlvr eval`, and how each differs from a baseline."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from rlvr_cli.console import tables
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.text import plural, shortened
+
+_SMALL_DIFFERENCE = 0.05
+"""Difference in pass@1 that a comparison should be able to show."""
+_MISSED_SHARE = 0.01
+"""Share of right answers in another form up to which the two figures tell the same."""
+
+
+def show_results(entries: Sequence[dict[str, Any]], display: Display) -> None:
+    """Show the figures of each result, and a table of all at each k."""
+    has_several = len(entries) > 1
+    for entry in entries:
+        _show_result(entry, has_several, display)
+    columns = ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"]
+    if has_several:
+        columns = ["model", "data", *columns]
+    display.table(tables.by_k(entries, columns))
+
+
+def _show_result(entry: dict[str, Any], name_model: bool, display: Display) -> None:
+    """Show the figures of a result, and warn of what they leave out."""
+    verifier = entry["fingerprint"]["verifier"]
+    sampling = entry["fingerprint"].get("sampling")
+    pass_at_1 = entry["pass@k"]["1"]
+    if sampling:
+        conditions = [tables.sampling_in_words(entry["problems"], sampling)]
+        conditions.append(f"seed {sampling['seed']}")
+    else:
+        conditions = [plural(entry["problems"], "problem"), plural(entry["responses"], "response")]
+    if "judge" in verifier:
+        judge = verifier["judge"]
+        conditions.append(f"answers judged by {judge} {verifier['versions'][judge]}")
+    else:
+        conditions.append(f"answers judged as {verifier['format']}")
+    value = "not measured" if pass_at_1 is None else f"{pass_at_1['value']:.4f}"
+    model = f"with {entry['model']} " if name_model else ""
+    display.result("pass@1", f"{value} {model}on {entry['data']} ({', '.join(conditions)})")
+
+    parts = [f"{count} {verdict}" for verdict, count in entry["verdicts"].items()]
+    if entry["format_share"] is not None:
+        parts.append(f"format right {tables.percent(entry['format_share'])}")
+    parts.append(f"cut off {tables.percent(entry['cut_off_share'])}")
+    if entry["response_length"] is not None:
+        parts.append(f"{entry['response_length']:.1f} tokens on average")
+    display.say("responses", ", ".join(parts))
+    if "any_form" in entry:
+        _show_any_form(entry["any_form"], pass_at_1, verifier["format"], display)
+    for field in entry.get("by", {}):
+        display.table(tables.by_field(entry, field), is_result=True)
+    unjudged = entry["timeouts"] + entry["unparseable_golds"]
+    if unjudged:
+        display.warn(
+            f"{plural(unjudged, 'response')} could not be judged "
+            f"({plural(entry['timeouts'], 'timeout')}, {entry['unparseable_golds']} with an "
+            "unreadable gold answer); the figures leave them out"
+        )
+
+
+def _show_any_form(
+    any_form: dict[str, Any], pass_at_1: dict[str, Any] | None, format: str, display: Display
+) -> None:
+    """Show pass@1 of right answers in any form, and warn if the format misses some of them."""
+    words = "where a right answer counts in any form"
+    display.say("any form", f"pass@1 {tables.in_words(any_form)} {words}")
+    if pass_at_1 is None or not any_form["value"]:
+        return
+    missed = 1 - pass_at_1["value"] / any_form["value"]
+    if missed > _MISSED_SHARE:
+        display.warn(
+            f"{missed:.0%} of the right answers are in another form than asked ({format}): compare "
+            "figures of one kind, or judge with --set data.answer_format=any"
+        )
+
+
+def show_comparison(
+    comparison: dict[str, Any], against: str, has_model: bool, display: Display
+) -> None:
+    """Show how a result differs from its baseline, which was read from `against`, and warn of what
+    the differences leave out. `has_model`: the fingerprint says which model it is of."""
+    baseline = comparison["against"]
+    if comparison["against_data"]:
+        baseline += f" on {comparison['against_data']}"
+    if comparison["against"] != against:
+        baseline += f" ({against})"
+    display.result("against", f"{baseline}, {plural(comparison['problems'], 'problem')}")
+    display.table(tables.differences(comparison), is_result=True)
+    if "1" in comparison["pass@k"]:
+        _warn_if_too_few(comparison["pass@k"]["1"], display)
+    differing = comparison["differs"]
+    if not differing and has_model:
+        differing = ["nothing but chance: same fingerprint"]
+    elif not differing:
+        differing = ["nothing of problems and judging; what made the responses is not known"]
+    for difference in differing:
+        display.say("differs in", difference)
+    left_out = {
+        f"not in {against}": comparison["missing"],
+        f"only in {against}": comparison["only_there"],
+        "without a judged response on one side or on both": comparison["unjudged"],
+    }
+    for reason, count in left_out.items():
+        if count:
+            display.warn(f"the differences leave out {plural(count, 'problem')} {reason}")
+    golds = comparison["other_golds"]
+    if golds:
+        problems = f"{plural(len(golds), 'problem')} (such as {shortened(golds[0])})"
+        display.warn(f"{problems} with another gold answer there: judged by another answer")
+
+
+def _warn_if_too_few(difference: dict[str, Any], display: Display) -> None:
+    """Warn if the interval of a difference in pass@1 is too wide to show a small one, and say how
+    many problems could."""
+    low, high = difference["interval"]
+    value = difference["value"]
+    reach = min(1, max(abs(low - value), abs(high - value)))
+    if reach <= _SMALL_DIFFERENCE:
+        return
+    # The interval shrinks with the root of the number of problems.
+    enough = math.ceil(difference["problems"] * (reach / _SMALL_DIFFERENCE) ** 2)
+    display.warn(
+        f"{plural(difference['problems'], 'problem')} with so many samples cannot show a "
+        f"difference in pass@1 below {100 * reach:.0f} points; for "
+        f"{100 * _SMALL_DIFFERENCE:.0f} take about {enough:,} problems, or more samples"
+    )
