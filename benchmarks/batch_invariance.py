@@ -11,7 +11,8 @@ from rlvr_cli.core.types import Group, SamplingParams
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.setup.plan import plan_for
-from rlvr_cli.setup.session import open_session, prompts_for
+from rlvr_cli.setup.prompts import prompts_for
+from rlvr_cli.setup.session import open_session
 
 
 def tokens(groups: list[Group]) -> dict[tuple[str, int], tuple[int, ...]]:

@@ -90,12 +90,13 @@ def settled(settings: tuple[str, ...], tokens: int):
 
 def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
     """Return all bytes that an update needs, without those of an engine."""
-    from rlvr_cli.setup.memory import Machine, Memory
+    from rlvr_cli.setup.machine import Machine
+    from rlvr_cli.setup.memory import Memory, read_shapes
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = settled(settings, tokens)
-    model = shaped(name, "meta")
-    need = Memory(model, Machine(device, 0, 0)).needed(config)
+    shapes = read_shapes(shaped(name, "meta"))
+    need = Memory(shapes, Machine(device, 0, 0)).needed(config)
     engine_parts = ("the engine's weights", "context")
     return need.phases["to update"] - sum(need.always.get(part, 0) for part in engine_parts)
 
@@ -104,7 +105,8 @@ def cards() -> Iterator[str]:
     """The table of models, settings and cards: GiB of an update that computes in bfloat16, and each
     layer twice, and the part of each card that is vLLM's while it samples, at most a half; - where
     one of the two does not fit."""
-    from rlvr_cli.setup.memory import Machine, Memory
+    from rlvr_cli.setup.machine import Machine
+    from rlvr_cli.setup.memory import Memory, read_shapes
 
     settings = {
         "dapo, all weights, float32": (),
@@ -125,7 +127,7 @@ def cards() -> Iterator[str]:
     yield f"| model | trained | an update | {' | '.join(f'{card} GB' for card in CARDS)} |"
     yield f"| --- | --- | --- {'| --- ' * len(CARDS)}|"
     for name in ("0.5B", "1.5B", "3B", "7B"):
-        model = shaped(name, "meta")
+        model = read_shapes(shaped(name, "meta"))
         for setting, changes in settings.items():
             asked = settled((*fixed, *changes), 8192)
             shares = []

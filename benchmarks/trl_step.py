@@ -77,7 +77,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     from rlvr_cli.model.loading import load_model
     from rlvr_cli.model.policy import Policy
     from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-    from rlvr_cli.training.forward import add_logprobs
+    from rlvr_cli.training.scoring import add_logprobs
     from rlvr_cli.training.update import Updater
 
     torch.set_num_threads(1)

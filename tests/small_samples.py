@@ -53,8 +53,11 @@ def samples_of(rows: Sequence[Row]) -> Samples:
             target[: len(value)] = torch.as_tensor(value)
         return out
 
-    columns = {name: [getattr(row, name) for row in rows] for name in COLUMNS}
-    filled = {name: item for name, item in columns.items() if all(v is not None for v in item)}
+    filled = {}
+    for name in COLUMNS:
+        column = [getattr(row, name) for row in rows]
+        if all(values is not None for values in column):
+            filled[name] = column
     return Samples(
         prompt_ids=[row.prompt_ids for row in rows],
         response_ids=[row.response_ids for row in rows],
@@ -65,7 +68,7 @@ def samples_of(rows: Sequence[Row]) -> Samples:
         is_cut_off=torch.tensor([row.is_cut_off for row in rows]),
         is_correct=torch.tensor([row.is_correct for row in rows]),
         mask=padded([[1.0] * len(row.response_ids) for row in rows]),
-        seen=torch.zeros(len(rows), T, len(TOKEN_FIGURES)),
+        token_figures=torch.zeros(len(rows), T, len(TOKEN_FIGURES)),
         end_value=torch.tensor([row.end_value for row in rows], dtype=torch.float64),
         **{name: padded(values) for name, values in filled.items()},
     )

@@ -19,7 +19,8 @@ from rlvr_cli.ranks.group import whole
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.runs.run_dir import Run, create_run
-from rlvr_cli.setup.memory import Memory, this_machine
+from rlvr_cli.setup.machine import this_machine
+from rlvr_cli.setup.memory import Memory, read_shapes
 from rlvr_cli.setup.plan import is_sharded, plan_for
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.record import StepResult
@@ -68,7 +69,7 @@ def make_trainer(
         add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
     policy = LoadedModel(model, Tokenizer(), (1,), 128, "")
     sampler = Sampler(engine, Tokenizer(), Judge(is_right))
-    memory = Memory(model, this_machine())
+    memory = Memory(read_shapes(model), this_machine())
     session = Session(plan, policy, engine, sampler, forward, model.device, memory)
     if config.teacher:
         teacher = random_model(seed=1).to(next(model.parameters()).dtype)

@@ -2,9 +2,11 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import Advantage
@@ -14,14 +16,15 @@ from rlvr_cli.core.types import TIE
 
 
 def group_normalized(
-    rewards_G: torch.Tensor,
+    rewards_G: Tensor,
+    rewards_B: Tensor | None = None,
     deviation: Literal["sample", "population", "batch"] = "sample",
-    rewards_B: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]; the n-1 deviation or the n one of the
-    group, or with "batch" the n-1 one of all responses' rewards.
+    **_: object,  # how several rewards are combined, which is not a matter of one
+) -> Tensor:
+    """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]. The deviation is the group's n-1 or n one
+    or, with "batch", the n-1 one of all responses' rewards.
 
-    GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2; batch: Liu et al. 2025,
+    GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2. With "batch": Liu et al. 2025,
     arXiv:2508.08221.
     """
     compared = rewards_B if deviation == "batch" and rewards_B is not None else rewards_G
@@ -29,19 +32,19 @@ def group_normalized(
     return (rewards_G - rewards_G.mean()) / (std + 1e-6)
 
 
-def group_centered(rewards_G: torch.Tensor) -> torch.Tensor:
+def group_centered(rewards_G: Tensor, rewards_B: Tensor | None = None) -> Tensor:
     """Compute A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2."""
     return rewards_G - rewards_G.mean()
 
 
-def leave_one_out(rewards_G: torch.Tensor) -> torch.Tensor:
+def leave_one_out(rewards_G: Tensor, rewards_B: Tensor | None = None) -> Tensor:
     """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, arXiv:2402.14740."""
     G = len(rewards_G)
     return (rewards_G - rewards_G.mean()) * G / (G - 1)
 
 
-def mean_normalized(rewards_G: torch.Tensor) -> torch.Tensor:
-    """Compute A_i = (r_i - mean r) / mean r, [G], and 0 where all are alike up to `TIE`. Rewards
+def mean_normalized(rewards_G: Tensor, rewards_B: Tensor | None = None) -> Tensor:
+    """Compute A_i = (r_i - mean r) / mean r, [G], and 0 if all are equal up to `TIE`. Rewards
     count from the group's lowest, so that any two values are its 0 and 1. MaxRL, arXiv:2602.02710.
     """
     above_G = rewards_G - rewards_G.min()
@@ -49,8 +52,18 @@ def mean_normalized(rewards_G: torch.Tensor) -> torch.Tensor:
     return torch.where(above_G.max() > TIE, (above_G - mean) / mean, 0.0)
 
 
-def reward_to_go(rewards: torch.Tensor, gamma: float) -> torch.Tensor:
-    """Compute R_t = r_t + gamma R_{t+1}, [B, T]; rewards are 0 in the padding. Williams 1992."""
+GROUP_ADVANTAGES: dict[str, Callable[..., Tensor]] = {
+    "group_normalized": group_normalized,
+    "group_centered": group_centered,
+    "leave_one_out": leave_one_out,
+    "mean_normalized": mean_normalized,
+}
+"""[G] advantages of the responses to one prompt, from their rewards [G], the rewards of the whole
+batch [B], and the fields of the kind."""
+
+
+def reward_to_go(rewards: Tensor, gamma: float) -> Tensor:
+    """Compute R_t = r_t + gamma R_{t+1}, [B, T]. Rewards are 0 in the padding. Williams 1992."""
     returns = torch.zeros_like(rewards)
     running = torch.zeros_like(rewards[:, 0])
     for t in reversed(range(rewards.shape[1])):
@@ -60,20 +73,21 @@ def reward_to_go(rewards: torch.Tensor, gamma: float) -> torch.Tensor:
 
 
 def gae(
-    rewards: torch.Tensor,
-    values: torch.Tensor,
-    end_values: torch.Tensor,
-    mask: torch.Tensor,
+    rewards: Tensor,
+    values: Tensor,
+    end_values: Tensor,
+    mask: Tensor,
     gamma: float,
     lam: float,
-) -> torch.Tensor:
-    """Compute delta_t = r_t + gamma V_{t+1} - V_t; A_t = delta_t + gamma lam A_{t+1}, [B, T].
+) -> Tensor:
+    """Compute A_t = delta_t + gamma lam A_{t+1}, delta_t = r_t + gamma V_{t+1} - V_t, [B, T].
 
     `end_values` [B] is V after the last token: 0 after a true end. Schulman et al. 2016,
     arXiv:1506.02438, eq. 16.
     """
     advantages = torch.zeros_like(rewards)
-    running, next_values = torch.zeros_like(end_values), end_values
+    running = torch.zeros_like(end_values)
+    next_values = end_values
     for t in reversed(range(rewards.shape[1])):
         here = mask[:, t].bool()
         delta = rewards[:, t] + gamma * next_values - values[:, t]
@@ -83,109 +97,133 @@ def gae(
     return advantages
 
 
-def whiten(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def whiten(values: Tensor, mask: Tensor) -> Tensor:
     """Compute (x - mean) / (std + 1e-8) over the mask (n-1 deviation), 0 in padding, [B, T]."""
-    inside = values[mask.bool()]
-    if len(inside) < 2:
+    in_mask = values[mask.bool()]
+    if len(in_mask) < 2:
         return torch.zeros_like(values)
-    return (values - inside.mean()) / (inside.std() + 1e-8) * mask
+    return (values - in_mask.mean()) / (in_mask.std() + 1e-8) * mask
 
 
-def of_highest_entropy(
-    advantages: torch.Tensor, entropy: torch.Tensor, mask: torch.Tensor, share: float
-) -> torch.Tensor:
-    """Compute I[H_t >= threshold] A_t, [B, T]; `share` of the mask's tokens reach the threshold.
+def top_entropy_only(advantages: Tensor, entropy: Tensor, mask: Tensor, share: float) -> Tensor:
+    """Compute I[H_t >= threshold] A_t, [B, T]. A `share` of the mask's tokens reach the threshold.
 
-    Wang et al. 2025, arXiv:2506.01939: their indicator stands before the surrogate, and every token
+    Wang et al. 2025, arXiv:2506.01939: their indicator precedes the surrogate, and every token
     counts in the denominator. H_t is the policy's before the update, the threshold the batch's.
     """
-    inside = entropy[mask.bool()]
-    if not len(inside):
+    in_mask = entropy[mask.bool()]
+    if not len(in_mask):
         return advantages
-    threshold = inside.topk(math.ceil(share * len(inside) - 1e-9)).values[-1]
+    threshold = in_mask.topk(math.ceil(share * len(in_mask) - 1e-9)).values[-1]
     return advantages * (entropy >= threshold)
 
 
-GROUP_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
-    "group_normalized": lambda rewards_G, rewards_B, deviation, normalization: group_normalized(
-        rewards_G, deviation, rewards_B
-    ),
-    "group_centered": lambda rewards_G, rewards_B: group_centered(rewards_G),
-    "leave_one_out": lambda rewards_G, rewards_B: leave_one_out(rewards_G),
-    "mean_normalized": lambda rewards_G, rewards_B: mean_normalized(rewards_G),
-}
-"""[G] advantages of the responses to one prompt, from their rewards, those of the batch and the
-cells of the kind."""
+def _gae(rewards: Tensor, samples: Samples, gamma: float, lam: float) -> Tensor:
+    assert samples.end_value is not None  # a critic has filled it
+    return gae(
+        rewards,
+        samples.column("old_values"),
+        samples.end_value.double(),
+        samples.mask,
+        gamma=gamma,
+        lam=lam,
+    )
 
 
-def _batch_baseline(rewards: torch.Tensor, samples: Samples, gamma: float) -> torch.Tensor:
+def _right_only(rewards: Tensor, samples: Samples) -> Tensor:
+    """Compute 1 for the tokens of right responses. RAFT, arXiv:2304.06767."""
+    return samples.is_correct[:, None] * samples.mask
+
+
+def _one(rewards: Tensor, samples: Samples) -> Tensor:
+    return samples.mask.clone()
+
+
+def _divergence(rewards: Tensor, samples: Samples) -> Tensor:
+    """Return the penalty of each token, which is all that there is in the rewards."""
+    return rewards * samples.mask
+
+
+def _return(rewards: Tensor, samples: Samples, gamma: float) -> Tensor:
+    return reward_to_go(rewards, gamma) * samples.mask
+
+
+def _batch_baseline(rewards: Tensor, samples: Samples, gamma: float) -> Tensor:
     """Compute reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
-    returns = reward_to_go(rewards, gamma) * samples.mask
+    returns = _return(rewards, samples, gamma)
     return (returns - returns.sum() / samples.mask.sum().clamp_min(1)) * samples.mask
 
 
-TOKEN_ADVANTAGES: dict[str, Callable[..., torch.Tensor]] = {
-    "gae": lambda rewards, s, gamma, lam: gae(
-        rewards, s.column("old_values"), s.end_value.double(), s.mask, gamma, lam
-    ),
-    "right_only": lambda rewards, s: s.is_correct[:, None] * s.mask,
-    "one": lambda rewards, s: s.mask.clone(),
-    "divergence": lambda rewards, s: rewards * s.mask,
-    "return": lambda rewards, s, gamma: reward_to_go(rewards, gamma) * s.mask,
+TOKEN_ADVANTAGES: dict[str, Callable[..., Tensor]] = {
+    "gae": _gae,
+    "right_only": _right_only,
+    "one": _one,
+    "divergence": _divergence,
+    "return": _return,
     "batch_baseline": _batch_baseline,
 }
-"""[B, T] advantages of a batch, from its rewards [B, T], its other columns and the cells."""
+"""[B, T] advantages of a batch, from its rewards [B, T], its other columns, and the fields of the
+kind."""
 
 
-def advantages_of(rewards: torch.Tensor, samples: Samples, advantage: Advantage) -> torch.Tensor:
-    """Compute the advantages of a batch, [B, T], by the kind and its cells: of a group from the
-    responses' total rewards, equal for all tokens. Raises ValueError for a group of one."""
-    kind, cells = advantage.kind, advantage.fields
+def compute_advantages(rewards: Tensor, samples: Samples, advantage: Advantage) -> Tensor:
+    """Compute the advantages of a batch, [B, T], by the kind and its fields. A group advantage
+    comes from the total reward of each response and is equal for all of its tokens. Raises
+    ValueError for a group of one."""
     if not advantage.needs_group:
-        return TOKEN_ADVANTAGES[kind](rewards, samples, **cells)
-    totals, weights = rewards.sum(1)[:, None], torch.ones(1, 1)
-    if samples.terms is not None:  # each reward by itself: GDPO, 2026, arXiv:2601.05242
-        totals, weights = samples.terms.unbind(-1)
-    summed = torch.zeros_like(totals[:, 0])
-    for number in samples.group.unique():
-        members = samples.group == number
+        return TOKEN_ADVANTAGES[advantage.kind](rewards, samples, **advantage.fields)
+    if samples.terms is None:
+        advantages_B = _group_advantages(rewards.sum(1), samples.group, advantage)
+    else:  # each reward by itself: GDPO, 2026, arXiv:2601.05242
+        values, weights = samples.terms.unbind(-1)
+        columns = [_group_advantages(column, samples.group, advantage) for column in values.T]
+        weighted_B = (torch.stack(columns, 1) * weights).sum(1)
+        advantages_B = whiten(weighted_B, torch.ones_like(weighted_B))
+    return advantages_B[:, None] * samples.mask
+
+
+def _group_advantages(rewards_B: Tensor, group_B: Tensor, advantage: Advantage) -> Tensor:
+    advantages_B = torch.zeros_like(rewards_B)
+    for number in group_B.unique():
+        members = group_B == number
         if members.sum() < 2:
             raise ValueError("a group of one has no advantage: sample at least two a prompt")
-        columns = [GROUP_ADVANTAGES[kind](total[members], total, **cells) for total in totals.T]
-        own = torch.stack(columns, 1)
-        summed[members] = own[:, 0] if samples.terms is None else (own * weights[members]).sum(1)
-    if samples.terms is not None:
-        summed = whiten(summed, torch.ones_like(summed))
-    return summed[:, None] * samples.mask
+        advantages_B[members] = GROUP_ADVANTAGES[advantage.kind](
+            rewards_B[members], rewards_B, **advantage.fields
+        )
+    return advantages_B
 
 
 def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Samples:
-    """Return the rows that train, with advantages and (for a critic) returns, in float64: from the
-    reward on the last token and any -kl_coef KL on every one.
+    """Return a batch of the rows that train, with advantages and (for a critic) returns, in
+    float64. They come from the reward on the last token, and -kl_coef KL on every token if the
+    penalty is in the reward.
 
-    Masked cut-off and rejected responses count in the baseline and leave, as do those without a
-    likelihood.
+    Cut-off responses that are masked and rejected ones count in the baseline and then leave. So do
+    those without a likelihood.
     """
-    rewards, ends = torch.zeros_like(samples.mask), samples.mask.sum(1, keepdim=True).long() - 1
-    if algo.kl is not None and algo.kl.place == "reward":
-        old, reference = samples.column("old_logprobs"), samples.column("ref_logprobs")
-        rewards += -kl_coef * ESTIMATORS[algo.kl.kind](old, reference)
+    rewards = torch.zeros_like(samples.mask)
+    if algo.rewards_kl and algo.kl is not None:
+        old_logprobs = samples.column("old_logprobs")
+        divergence = ESTIMATORS[algo.kl.kind](old_logprobs, samples.column("ref_logprobs"))
+        rewards += -kl_coef * divergence
     if algo.advantage.reads_rewards:
+        ends = samples.mask.sum(1, keepdim=True).long() - 1
         rewards = rewards.scatter_add(1, ends, samples.reward[:, None])
-    advantages = advantages_of(rewards, samples, algo.advantage)
-    samples.returns = advantages + samples.column("old_values") if algo.critic else None
-    stays = torch.ones(len(samples), dtype=torch.bool)
+    advantages = compute_advantages(rewards, samples, algo.advantage)
+    returns = advantages + samples.column("old_values") if algo.critic else None
+    trains = torch.ones(len(samples), dtype=torch.bool)
     if algo.masks_cut_off:
-        stays &= ~samples.is_cut_off
+        trains &= ~samples.is_cut_off
     if samples.is_rejected is not None:
-        stays &= ~samples.is_rejected
+        trains &= ~samples.is_rejected
     if algo.advantage.is_likelihood:
-        stays &= advantages.any(1)
-    mask = samples.mask * stays[:, None]
+        trains &= advantages.any(1)
+    mask = samples.mask * trains[:, None]
     if algo.whiten:
         advantages = whiten(advantages, mask)
     if algo.top_entropy is not None:
         entropy = samples.column("entropy").to(mask)
-        advantages = of_highest_entropy(advantages, entropy, mask, algo.top_entropy)
-    samples.advantages = advantages
-    return samples.only(stays.nonzero()[:, 0].tolist())
+        advantages = top_entropy_only(advantages, entropy, mask, algo.top_entropy)
+    samples = replace(samples, advantages=advantages, returns=returns)
+    return samples.only(trains.nonzero()[:, 0].tolist())

@@ -1,5 +1,5 @@
-"""The choices that make an algorithm, of the kinds in `kinds`, and the table of presets. What is
-left of contradictions is refused by name."""
+"""The choices that make an algorithm, of the kinds in `kinds`, and the table of presets.
+Contradictions that can still be written are refused by name."""
 
 from importlib import resources
 from typing import Annotated, Any, Literal
@@ -56,33 +56,34 @@ class Algorithm(Section):
     )
     """How the loss of a batch is averaged over its tokens and responses."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
-    """Share of the batch's tokens with an advantage, by highest entropy; none means all."""
+    """Share of the batch's tokens with an advantage, by highest entropy. None means all."""
     importance_correction: Annotated[
         AutoCorrection | TruncatedWeights | MaskedWeights | SequenceMask | GeometricMask | None,
         ByKind,
     ] = AutoCorrection()
-    """Importance weights w = trainer / engine of a sampled token's probabilities; auto means
-    geometric_mask where the two do not both compute in float32, and none where they do."""
+    """Importance weights w = trainer / engine of a sampled token's probabilities. Auto means
+    none if both compute in float32, else geometric_mask."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
     """Source of the sampled tokens' log-probabilities: a pass of the trainer before the first
-    update, or the engine; auto means the engine if no correction needs both and, in float32, the
-    step before measured a gap no larger than rounding."""
+    update, or the engine. Auto means the engine if no correction needs both and, in float32, the
+    previous step measured a gap no larger than rounding."""
     kl: KL | None = setting(None, flag="--kl", metavar="COEF")
-    """Penalty on the KL to a reference policy, by its estimator; k3_k2 has k3's value and k2's
-    gradient. A number is the coefficient: 0 is none, and a new penalty is k3 in the loss."""
+    """Penalty on the KL to a reference policy, by its estimator: k3_k2 has k3's value and k2's
+    gradient. A number is the coefficient: 0 means none, and a new penalty is k3 in the loss."""
     epochs: int = Field(1, ge=1)
     """Number of passes over a step's batch."""
     mini_batches: int = Field(1, ge=1)
-    """Number of optimizer steps per epoch, each on an equal share of the responses; with fewer
-    responses, one per response."""
+    """Number of optimizer steps per epoch, each on an equal share of the responses. If there
+    are fewer responses, one per response."""
     target_kl: float | None = Field(None, gt=0)
-    """Largest approx_kl after an epoch, in nats per token; above it no further epoch follows."""
+    """Largest approx_kl after an epoch, in nats per token. Above it the epochs end."""
     entropy_coef: float = Field(0.0, ge=0)
     """Coefficient of the entropy bonus."""
     positive_nll: float = Field(0.0, ge=0)
-    """Coefficient of the mean of -log pi over the tokens of right responses, beside the loss."""
+    """Coefficient of the mean of -log pi over the tokens of right responses, added to the
+    loss."""
     filter: Mixed | None = None
-    """Filter of dynamic sampling; none means that all groups train, sampled once."""
+    """Filter of dynamic sampling. None means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
     """Treatment of responses that reach the longest length."""
 
@@ -97,29 +98,31 @@ class Algorithm(Section):
 
     @property
     def has_reference_model(self) -> bool:
-        """Return whether a second set of weights is kept."""
+        """Return whether the KL needs weights other than the policy's own."""
         return self.kl is not None and self.kl.reference.kind != "old"
 
     @property
     def renewal(self) -> IterativeReference | None:
-        """Return the reference that the policy replaces every so many steps; else None."""
+        """Return the reference that is renewed from the policy. Return None if it never is."""
         reference = self.kl.reference if self.kl is not None else None
         return reference if isinstance(reference, IterativeReference) else None
 
     @property
     def correction(self) -> Correction | None:
-        """Return the correction; None where there is none, or where `auto` is undecided."""
-        chosen = self.importance_correction
-        return None if isinstance(chosen, AutoCorrection) else chosen
+        """Return the correction. Return None if it is off, or if `auto` is undecided."""
+        correction = self.importance_correction
+        return None if isinstance(correction, AutoCorrection) else correction
 
-    def decided(self, computes_alike: bool, pays_verdict: bool) -> "Algorithm":
-        """Return the row with correction and filter's metric decided where they are auto."""
+    def decided(self, computes_alike: bool, rewards_verdict: bool) -> "Algorithm":
+        """Return the row with a decision in place of each `auto`: the correction, and the metric of
+        the filter."""
         changes: dict[str, Any] = {}
         if isinstance(self.importance_correction, AutoCorrection):
-            compares = not (computes_alike or self.reads_responses or self.old_logprobs == "engine")
+            uses_engine = self.old_logprobs == "engine"
+            compares = not (computes_alike or self.reads_responses or uses_engine)
             changes["importance_correction"] = GeometricMask() if compares else None
         if self.filter is not None and self.filter.metric == "auto":
-            metric = "accuracy" if pays_verdict else "reward"
+            metric = "accuracy" if rewards_verdict else "reward"
             changes["filter"] = self.filter.model_copy(update={"metric": metric})
         return self.model_copy(update=changes)
 
@@ -133,12 +136,12 @@ class Algorithm(Section):
     def compares_batch(self) -> bool:
         """Return whether the advantages in a group depend on more than the group's rewards."""
         advantage = self.advantage
-        divides = isinstance(advantage, GroupNormalized) and advantage.deviation == "batch"
-        return self.whiten or self.rewards_kl or self.normalizes_each or divides
+        divides_by_batch = isinstance(advantage, GroupNormalized) and advantage.deviation == "batch"
+        return self.whiten or self.rewards_kl or self.normalizes_each or divides_by_batch
 
     @property
     def needs_old_logprobs(self) -> bool:
-        """Return whether old log-probabilities must be there before the first update; else the
+        """Return whether old log-probabilities are needed before the first update. If not, the
         policy's own at that moment will do."""
         rejects = self.correction is not None and self.correction.rejects
         return self.updates > 1 or self.rewards_kl or rejects
@@ -160,7 +163,7 @@ class Algorithm(Section):
 
     @property
     def reads_responses(self) -> bool:
-        """Return whether the responses are those of the data's rows, in the engine's place."""
+        """Return whether the responses are read from the data's rows instead of sampled."""
         return self.advantage.kind == "one"
 
     @property
@@ -175,8 +178,8 @@ class Algorithm(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Algorithm":
-        for message, is_so in contradictions(self).items():
-            if is_so:
+        for applies, message in contradictions(self):
+            if applies:
                 raise ValueError(message)
         return self
 
@@ -184,67 +187,97 @@ class Algorithm(Section):
         return describe(self)
 
 
-def contradictions(a: Algorithm) -> dict[str, bool]:
-    """Return what is wrong with choices that are valid each on its own, and whether it is so."""
-    advantage, surrogate, kl = a.advantage.kind, a.surrogate.kind, a.kl
+def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
+    """Return pairs for choices that are each valid: whether they contradict each other, and the
+    message that says what is wrong and what to do."""
+    advantage = a.advantage.kind
+    surrogate = a.surrogate.kind
+    kl = a.kl
     is_on_policy = surrogate == "policy_gradient"  # its gradient is that of the present policy's
-    takes_engine, correction = a.old_logprobs == "engine", a.correction and a.correction.kind
-    needs_sampling = a.filter is not None or a.correction is not None or takes_engine
-    is_of_response = a.surrogate.is_of_response
-    is_from_old = kl is not None and not a.has_reference_model  # the policy that sampled
-    return {
-        "algorithm.advantage one: its responses are not sampled; use surrogate policy_gradient, "
-        "without filter, importance_correction, positive_nll and old_logprobs engine": (
-            a.reads_responses and (not is_on_policy or needs_sampling or a.positive_nll > 0)
+    uses_engine = a.old_logprobs == "engine"
+    needs_sampling = a.filter is not None or a.correction is not None or uses_engine
+    has_response_ratio = a.surrogate.has_response_ratio
+    has_old_reference = kl is not None and not a.has_reference_model  # the policy that sampled
+    is_k1 = kl is not None and kl.kind == "k1"
+    has_soft_penalty = isinstance(a.overlong, SoftOverlong)
+    correction = "none" if a.correction is None else a.correction.kind
+    return [
+        (
+            a.reads_responses and (not is_on_policy or needs_sampling or a.positive_nll > 0),
+            "algorithm.advantage one: its responses are not sampled; use surrogate "
+            "policy_gradient, without filter, importance_correction, positive_nll and old_logprobs "
+            "engine",
         ),
-        f"algorithm.old_logprobs engine with algorithm.importance_correction {correction}: it "
-        "compares the trainer's log-probabilities with the engine's; use old_logprobs trainer, or "
-        "importance_correction none": takes_engine and a.correction is not None,
-        f"algorithm.advantage {advantage} reads no rewards: algorithm.kl.place reward and "
-        "algorithm.overlong soft would do nothing; use place loss, or overlong mask": (
+        (
+            uses_engine and a.correction is not None,
+            f"algorithm.old_logprobs engine with algorithm.importance_correction {correction}: it "
+            "compares the trainer's log-probabilities with the engine's; use old_logprobs trainer, "
+            "or importance_correction none",
+        ),
+        (
             (a.advantage.is_likelihood and a.rewards_kl)
-            or (not a.advantage.reads_rewards and isinstance(a.overlong, SoftOverlong))
+            or (not a.advantage.reads_rewards and has_soft_penalty),
+            f"algorithm.advantage {advantage} reads no rewards: algorithm.kl.place reward and "
+            "algorithm.overlong soft would do nothing; use place loss, or overlong mask",
         ),
-        "algorithm.advantage divergence is the penalty of each token and nothing else; use "
-        "algorithm.kl k1, whose gradient alone is the divergence's, with place reward, without "
-        "filter": advantage == "divergence"
-        and (not a.rewards_kl or (kl and kl.kind) != "k1" or a.filter is not None),
-        "algorithm.advantage.normalization each with algorithm.kl.place reward: a divergence is "
-        "none of the rewards that are normalized; use place loss": (
-            a.normalizes_each and a.rewards_kl
+        (
+            advantage == "divergence" and not (a.rewards_kl and is_k1 and a.filter is None),
+            "algorithm.advantage divergence is the penalty of each token and nothing else; use "
+            "algorithm.kl k1, whose gradient alone is the divergence's, with place reward, without "
+            "filter",
         ),
-        "algorithm.kl k1 with algorithm.kl.place loss: its gradient is 0 on average; use k2 or "
-        "k3_k2, or place reward": (
-            kl is not None and (kl.kind, kl.place, is_from_old) == ("k1", "loss", False)
+        (
+            a.normalizes_each and a.rewards_kl,
+            "algorithm.advantage.normalization each with algorithm.kl.place reward: a divergence "
+            "is none of the rewards that are normalized; use place loss",
         ),
-        "algorithm.kl.reference old with algorithm.kl.place reward: the policy that sampled does "
-        "not differ from itself; use place loss or another reference": is_from_old and a.rewards_kl,
-        "algorithm.kl.reference old with one update a batch (algorithm.epochs 1, "
-        "algorithm.mini_batches 1): the policy has not moved yet; take more": (
-            is_from_old and a.updates == 1
+        (
+            is_k1 and not has_old_reference and not a.rewards_kl,
+            "algorithm.kl k1 with algorithm.kl.place loss: its gradient is 0 on average; use k2 or "
+            "k3_k2, or place reward",
         ),
-        f"algorithm.target_kl {a.target_kl} with algorithm.epochs 1: there is no later epoch to "
-        "leave out; take more epochs, or target_kl null": a.target_kl is not None and a.epochs == 1,
-        f"algorithm.surrogate {surrogate} with algorithm.advantage {advantage}: the ratio of a "
-        "whole response needs one advantage a response; use a group advantage": (
-            is_of_response and not a.advantage.needs_group
+        (
+            has_old_reference and a.rewards_kl,
+            "algorithm.kl.reference old with algorithm.kl.place reward: the policy that sampled "
+            "does not differ from itself; use place loss or another reference",
         ),
-        f"algorithm.surrogate {surrogate} with several updates a batch (algorithm.epochs "
-        f"{a.epochs}, algorithm.mini_batches {a.mini_batches}): after the first the samples are "
-        "another policy's; use ratio or clip": (
-            is_on_policy and a.updates > 1 and not a.reads_responses
+        (
+            has_old_reference and a.updates == 1,
+            "algorithm.kl.reference old with one update a batch (algorithm.epochs 1, "
+            "algorithm.mini_batches 1): the policy has not moved yet; take more",
         ),
-        f"algorithm.surrogate {surrogate} with algorithm.filter mixed: groups that are carried "
-        "over are another policy's samples; use ratio or clip": (
-            is_on_policy and a.filter is not None
+        (
+            a.target_kl is not None and a.epochs == 1,
+            f"algorithm.target_kl {a.target_kl} with algorithm.epochs 1: there is no later epoch "
+            "to leave out; take more epochs, or target_kl null",
         ),
-        f"algorithm.surrogate {surrogate} with algorithm.top_entropy {a.top_entropy}: the ratio of "
-        "a whole response has no tokens to choose from; use clip, or top_entropy null": (
-            is_of_response and a.top_entropy is not None
+        (
+            has_response_ratio and not a.advantage.needs_group,
+            f"algorithm.surrogate {surrogate} with algorithm.advantage {advantage}: the ratio of a "
+            "whole response needs one advantage a response; use a group advantage",
         ),
-        f"algorithm.advantage {advantage} with algorithm.whiten: advantages that are all 1 have no "
-        "deviation; leave whiten out": a.advantage.is_likelihood and a.whiten,
-    }
+        (
+            is_on_policy and a.updates > 1 and not a.reads_responses,
+            f"algorithm.surrogate {surrogate} with several updates a batch (algorithm.epochs "
+            f"{a.epochs}, algorithm.mini_batches {a.mini_batches}): after the first the samples "
+            "are another policy's; use ratio or clip",
+        ),
+        (
+            is_on_policy and a.filter is not None,
+            f"algorithm.surrogate {surrogate} with algorithm.filter mixed: groups that are carried "
+            "over are another policy's samples; use ratio or clip",
+        ),
+        (
+            has_response_ratio and a.top_entropy is not None,
+            f"algorithm.surrogate {surrogate} with algorithm.top_entropy {a.top_entropy}: the "
+            "ratio of a whole response has no tokens to choose from; use clip, or top_entropy null",
+        ),
+        (
+            a.advantage.is_likelihood and a.whiten,
+            f"algorithm.advantage {advantage} with algorithm.whiten: advantages that are all 1 "
+            "have no deviation; leave whiten out",
+        ),
+    ]
 
 
 _TABLE = resources.files("rlvr_cli") / "algorithm" / "presets.yaml"
@@ -252,13 +285,13 @@ ALGORITHMS: dict[str, Algorithm] = {
     name: Algorithm.model_validate(row)
     for name, row in yaml.safe_load(_TABLE.read_text(encoding="utf-8")).items()
 }
-"""The presets. Every cell can be overridden on its own, `--set algorithm.surrogate.high=0.3`, and
+"""The presets. Every field can be overridden on its own, `--set algorithm.surrogate.high=0.3`, and
 every choice by the name of another kind, `--set algorithm.surrogate=cispo`."""
 
 
 def without_ratio(algo: Algorithm) -> str | None:
-    """Say that the surrogate's ratio does nothing; None where it matters: with several updates a
-    batch, or groups carried over."""
+    """Say that the surrogate's ratio does nothing. Return None if it matters, as it does with
+    several updates a batch or groups carried over."""
     has_ratio = algo.updates > 1 or algo.filter is not None or algo.old_logprobs == "engine"
     if has_ratio or algo.surrogate.kind == "policy_gradient":
         return None

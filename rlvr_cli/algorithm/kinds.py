@@ -1,6 +1,7 @@
-"""The kinds of each choice: a kind names a component (`advantage.TOKEN_ADVANTAGES`,
-`objective.SURROGATES`, …) and has the cells that the component takes, so that a cell without a
-meaning cannot be written. To add one: the function there, and its class here.
+"""The kinds of each choice, so that a setting without a meaning cannot be written.
+
+A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, …) and has the
+fields that the component takes. To add one, write the function there and its class here.
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -20,7 +21,7 @@ class Critic(Choice):
     coef: float = Field(0.5, gt=0)
     """Weight of the value loss."""
     clip: float | None = Field(None, gt=0)
-    """Largest move of a value from the one before the update; none means unbounded."""
+    """Largest move of a value away from its value before the update. None means unbounded."""
     warmup: int = Field(0, ge=0)
     """Number of first steps in which only the critic learns."""
     cut_off_value: Literal["zero", "bootstrap"] = "zero"
@@ -71,8 +72,8 @@ class Return(Advantage):
 
 
 class Likelihood(Advantage):
-    """1 for right responses, and no others train (right_only); or 1 for every response, which then
-    comes from the data's rows (one)."""
+    """1 for right responses, while no others train (right_only), or 1 for every response, read from
+    the data's rows (one)."""
 
     is_likelihood: ClassVar[bool] = True
     reads_rewards: ClassVar[bool] = False
@@ -90,7 +91,7 @@ class Divergence(Advantage):
 class Surrogate(Choice):
     """The objective of a token, to be maximized."""
 
-    is_of_response: ClassVar[bool] = False
+    has_response_ratio: ClassVar[bool] = False
     """Whether there is one ratio per response, which needs one advantage per response."""
 
 
@@ -124,7 +125,7 @@ class Dppo(Surrogate):
 
 
 class SequenceClip(_Clipping):
-    is_of_response: ClassVar[bool] = True
+    has_response_ratio: ClassVar[bool] = True
     kind: Literal["sequence_clip"] = "sequence_clip"
     low: float = Field(3e-4, ge=0, le=1)
     high: float = Field(4e-4, ge=0)
@@ -139,13 +140,13 @@ class Cispo(_Clipping):
 class Sapo(Surrogate):
     kind: Literal["sapo"] = "sapo"
     tau_pos: float = Field(1.0, gt=0)
-    """Temperature of the gate where A > 0: the higher, the faster it closes."""
+    """Temperature of the gate where A > 0: the higher it is, the faster the gate closes."""
     tau_neg: float = Field(1.05, gt=0)
     """Temperature of the gate elsewhere."""
 
 
 class Vespo(Surrogate):
-    is_of_response: ClassVar[bool] = True
+    has_response_ratio: ClassVar[bool] = True
     kind: Literal["vespo"] = "vespo"
     k_pos: float = Field(2.0, ge=0)
     """Power of the weight where A >= 0."""
@@ -158,7 +159,7 @@ class Vespo(Surrogate):
 
 
 class Gmpo(Surrogate):
-    is_of_response: ClassVar[bool] = True
+    has_response_ratio: ClassVar[bool] = True
     kind: Literal["gmpo"] = "gmpo"
     low: float = Field(0.4, ge=0)
     """Lower clip of a token's ratio, exp(-low)."""
@@ -174,7 +175,7 @@ class Correction(Choice):
 
 
 class AutoCorrection(Correction):
-    """geometric_mask where engine and trainer do not both compute in float32, else none."""
+    """none if engine and trainer both compute in float32, else geometric_mask."""
 
     kind: Literal["auto"] = "auto"
 
@@ -188,39 +189,39 @@ class TruncatedWeights(Correction):
 
 
 class MaskedWeights(Correction):
-    """Weights of tokens, 0 outside two bounds; IcePop's by default."""
+    """Weights of tokens, 0 outside two bounds, by default IcePop's."""
 
     kind: Literal["mask"] = "mask"
     low: float = Field(0.5, ge=0, le=1)
-    """Smallest weight that is kept."""
+    """Smallest weight that is not masked."""
     high: float = Field(5.0, ge=1)
-    """Largest weight that is kept."""
+    """Largest weight that is not masked."""
 
 
 class SequenceMask(Correction):
-    """The product over a response as the weight of its tokens; outside two bounds the response is
+    """The product over a response as the weight of its tokens. Outside two bounds the response is
     rejected. TRL's bound by default."""
 
     rejects: ClassVar[bool] = True
     kind: Literal["sequence_mask"] = "sequence_mask"
     low: float = Field(0.0, ge=0, le=1)
-    """Smallest product of a response that is kept."""
+    """Smallest product of a response that trains."""
     high: float = Field(3.0, ge=1)
-    """Largest product of a response that is kept."""
+    """Largest product of a response that trains."""
 
 
 class GeometricMask(Correction):
-    """A response is rejected if the geometric mean of its weights lies outside two bounds; SkyRL's
-    by default."""
+    """A response is rejected if the geometric mean of its weights is outside two bounds, by default
+    SkyRL's."""
 
     rejects: ClassVar[bool] = True
     kind: Literal["geometric_mask"] = "geometric_mask"
     low: float = Field(0.99, ge=0, le=1)
-    """Smallest geometric mean of a response that is kept."""
+    """Smallest geometric mean of a response that trains."""
     high: float = Field(1.01, ge=1)
-    """Largest geometric mean of a response that is kept."""
+    """Largest geometric mean of a response that trains."""
     weight: Annotated[TruncatedWeights | MaskedWeights | None, ByKind] = None
-    """Weights of the tokens of responses that are kept; none means 1."""
+    """Weights of the tokens of responses that are not rejected. None means 1."""
 
 
 class FixedReference(Choice):
@@ -231,9 +232,9 @@ class FixedReference(Choice):
 
 
 class IterativeReference(Choice):
-    """A reference that follows the policy: every so many steps it becomes
-    mix policy + (1 - mix) reference, by weights. GRPO, arXiv:2402.03300, section 4.1.4 (mix 1);
-    Gorbatovski et al. 2024, arXiv:2404.09656 (soft: mix 0.6 every step; hard: mix 1)."""
+    """A reference that follows the policy: at regular steps its weights become
+    mix policy + (1 - mix) reference. GRPO, arXiv:2402.03300, section 4.1.4 (mix 1).
+    Gorbatovski et al. 2024, arXiv:2404.09656 (soft: mix 0.6 every step, hard: mix 1)."""
 
     kind: Literal["iterative"] = "iterative"
     every: int = Field(50, ge=1)
@@ -249,11 +250,11 @@ class KLControl(Choice):
 
     kind: Literal["proportional", "doubling"]
     target: float = Field(gt=0)
-    """Divergence to steer to, in nats a token; Ziegler et al. count a whole response's."""
+    """Divergence to steer to, in nats a token. Ziegler et al. count a whole response's."""
 
 
 class KL(Choice):
-    """A penalty on the divergence from a reference policy. The kind is its estimator; k3_k2 has the
+    """A penalty on the divergence from a reference policy. The kind is its estimator. k3_k2 has the
     value of k3 and the gradient of k2."""
 
     number: ClassVar[str] = "coef"
@@ -265,7 +266,7 @@ class KL(Choice):
     reference: Annotated[FixedReference | IterativeReference, ByKind] = FixedReference()
     """Policy that the divergence is measured from."""
     control: KLControl | None = None
-    """Adaptation of the coefficient; none keeps it constant."""
+    """Adaptation of the coefficient. None keeps it constant."""
 
     @property
     def controls_own(self) -> bool:
@@ -274,14 +275,15 @@ class KL(Choice):
 
 
 class Mixed(Choice):
-    """Dynamic sampling: only groups that differ in a metric train; the batch is refilled, and what
-    is beyond it is carried over to the next step."""
+    """Dynamic sampling: only groups that differ in a metric train. The batch is refilled, and a
+    surplus is carried over to the next step."""
 
     kind: Literal["mixed"] = "mixed"
     metric: str = "auto"
-    """What differs: accuracy, reward or one by name; auto: accuracy if math trains, else reward."""
+    """What differs: accuracy, reward or one by name. Auto means accuracy if math trains, else
+    reward."""
     max_gen_batches: int = Field(4, ge=0)
-    """Most rounds of sampling per step to fill its batch; 0: no limit."""
+    """Most rounds of sampling per step to fill its batch. 0 means no limit."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
 

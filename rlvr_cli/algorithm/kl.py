@@ -1,33 +1,33 @@
 """Estimate the divergence from another policy, and adapt its coefficient.
 
-Pure functions; `logprobs` are those of the policy that sampled. Schulman, "Approximating KL
+All are pure functions of `logprobs`, those of the policy that sampled. Schulman, "Approximating KL
 divergence", 2020.
 """
 
 from collections.abc import Callable
 
-import torch
+from torch import Tensor
 
 MAX_LOG_RATIO = 20.0
 
 
-def bounded(log_ratio: torch.Tensor) -> torch.Tensor:
+def bounded(log_ratio: Tensor) -> Tensor:
     """Clamp to +-20, so that no exponential overflows."""
     return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
-def k1(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
-    """Compute k1 = log pi - log other, [B, T]: mean KL(pi|other), terms may be negative."""
+def k1(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
+    """Compute k1 = log pi - log other, [B, T]. The mean is KL(pi|other), terms may be negative."""
     return logprobs - other_logprobs
 
 
-def k2(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
+def k2(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
     """Compute k2 = (log pi - log other)^2 / 2, [B, T]: on-policy the gradient of KL(pi|other)."""
     return (logprobs - other_logprobs).square() / 2
 
 
-def k3(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
-    """Compute k3 = other/pi - log(other/pi) - 1, [B, T], never negative; its gradient is biased.
+def k3(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
+    """Compute k3 = other/pi - log(other/pi) - 1, [B, T], never negative. Its gradient is biased.
 
     GRPO, Shao et al. 2024, arXiv:2402.03300, eq. 4.
     """
@@ -35,13 +35,13 @@ def k3(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
     return log_ratio.exp() - log_ratio - 1
 
 
-def k3_k2(logprobs: torch.Tensor, other_logprobs: torch.Tensor) -> torch.Tensor:
+def k3_k2(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
     """Compute the value of k3 with the gradient of k2, [B, T]."""
     gradient = k2(logprobs, other_logprobs)
     return k3(logprobs, other_logprobs).detach() + gradient - gradient.detach()
 
 
-ESTIMATORS: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+ESTIMATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "k1": k1,
     "k2": k2,
     "k3": k3,

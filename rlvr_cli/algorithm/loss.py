@@ -1,6 +1,6 @@
 """Compute the loss of one micro-batch as the algorithm defines it: pure functions on [B, T]."""
 
-import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import KL, Correction, Critic, GeometricMask
@@ -19,17 +19,18 @@ from rlvr_cli.algorithm.samples import Samples
 
 def policy_loss(
     algo: Algorithm, inputs: LossInputs, denominators: LossDenominators, kl_coef: float
-) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+) -> tuple[Tensor, dict[str, Tensor]]:
     """Compute the micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
-    mask, old_logprobs = inputs.mask, inputs.old_logprobs
+    mask = inputs.mask
+    old_logprobs = inputs.old_logprobs
     surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.fields)
     if algo.correction is not None:
         log_weight = old_logprobs - inputs.rollout_logprobs
         surrogate = corrected(algo.correction, log_weight, mask).detach() * surrogate
     token_loss = -surrogate - algo.entropy_coef * inputs.entropy
-    # A bound on a response is at work with its advantage; one on a token on its ratio's own side.
+    # A bound on a response is reached on the side of its advantage, one on a token of its ratio.
     is_above = inputs.ratio > 1
-    if algo.surrogate.is_of_response:
+    if algo.surrogate.has_response_ratio:
         is_above = inputs.advantages > 0
     per_token = {
         "entropy": inputs.entropy.detach(),
@@ -51,16 +52,16 @@ def policy_loss(
     return loss, per_token
 
 
-def corrected(correction: Correction, log_weight: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Compute the weights of a correction [B, T], those of a mask times the weights beside it."""
+def corrected(correction: Correction, log_weight: Tensor, mask: Tensor) -> Tensor:
+    """Compute the weights of a correction [B, T]: those of a mask times its `weight`, if any."""
     weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, mask, **correction.fields)
     if isinstance(correction, GeometricMask) and correction.weight is not None:
         weight = weight * corrected(correction.weight, log_weight, mask)
     return weight
 
 
-def rejected(samples: Samples, algo: Algorithm) -> torch.Tensor | None:
-    """Return which responses the correction rejects, bool [B]; None where it rejects none ever."""
+def rejected(samples: Samples, algo: Algorithm) -> Tensor | None:
+    """Return which responses the correction rejects, bool [B]. Return None if it never rejects."""
     correction = algo.correction
     if correction is None or not correction.rejects:
         return None
@@ -71,18 +72,18 @@ def rejected(samples: Samples, algo: Algorithm) -> torch.Tensor | None:
 
 def critic_loss(
     critic: Critic,
-    values: torch.Tensor,
-    old_values: torch.Tensor,
-    returns: torch.Tensor,
-    mask: torch.Tensor,
+    values: Tensor,
+    old_values: Tensor,
+    returns: Tensor,
+    mask: Tensor,
     denominators: LossDenominators,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Compute the micro-batch's share of coef times the mean value loss, and that loss [B, T]."""
     per_token = value_loss(values, old_values, returns, critic.clip)
     return critic.coef * (token_mean(mask, denominators) * per_token).sum(), per_token.detach()
 
 
-def _divergence(kl: KL, inputs: LossInputs) -> torch.Tensor:
+def _divergence(kl: KL, inputs: LossInputs) -> Tensor:
     """Estimate KL(pi|reference) or, with the sampling policy as reference, KL(old|pi), since the
     samples are the old policy's (PPO's penalty form)."""
     estimate = ESTIMATORS[kl.kind]

@@ -7,82 +7,84 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.kl import bounded
 
 
-def importance_ratio(logprobs: torch.Tensor, old_logprobs: torch.Tensor) -> torch.Tensor:
-    """Compute r_t = exp(logprobs - old_logprobs), [B, T]; the exponent is kept within +-20."""
+def importance_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
+    """Compute r_t = exp(logprobs - old_logprobs), [B, T], with the exponent within +-20."""
     return bounded(logprobs - old_logprobs).exp()
 
 
-def of_response(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+def response_sum(values: Tensor, mask: Tensor) -> Tensor:
     """Sum the values over each response, [B, 1]: of log-ratios, the log of their product."""
     return (values * mask).sum(1, keepdim=True)
 
 
-def sequence_ratio(
-    logprobs: torch.Tensor, old_logprobs: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
+def sequence_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tensor:
     """Compute s = exp(mean over t of (logprobs - old_logprobs)), [B, T], one for a response.
 
     GSPO, Zheng et al. 2025, arXiv:2507.18071, eq. 7.
     """
-    mean = of_response(logprobs - old_logprobs, mask) / mask.sum(1, keepdim=True).clamp_min(1)
+    mean = response_sum(logprobs - old_logprobs, mask) / mask.sum(1, keepdim=True).clamp_min(1)
     return bounded(mean).exp().expand_as(logprobs)
 
 
 def clipped_surrogate(
-    ratio: torch.Tensor, advantages: torch.Tensor, clip_low: float, clip_high: float
-) -> torch.Tensor:
+    ratio: Tensor, advantages: Tensor, clip_low: float, clip_high: float
+) -> Tensor:
     """Compute min(r_t A_t, clip(r_t, 1 - clip_low, 1 + clip_high) A_t), [B, T], to be maximized.
 
-    PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7; separate bounds: DAPO, Yu et al. 2025,
+    PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7. Separate bounds: DAPO, Yu et al. 2025,
     arXiv:2503.14476, eq. 8.
     """
     clipped = ratio.clamp(1 - clip_low, 1 + clip_high)
     return torch.minimum(ratio * advantages, clipped * advantages)
 
 
-def is_beyond(
-    values: torch.Tensor, advantages: torch.Tensor, least: float, most: float
-) -> torch.Tensor:
-    """Return where values are above `most` with A > 0, or below `least` with A < 0, bool [B, T]."""
-    return ((values > most) & (advantages > 0)) | ((values < least) & (advantages < 0))
+def is_beyond(values: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
+    """Return where values are above `high` with A > 0, or below `low` with A < 0, bool [B, T]."""
+    return ((values > high) & (advantages > 0)) | ((values < low) & (advantages < 0))
 
 
 @dataclass(frozen=True)
 class LossInputs:
     """The inputs of the policy loss, all [B, T]."""
 
-    logprobs: torch.Tensor
-    entropy: torch.Tensor
-    old_logprobs: torch.Tensor
+    logprobs: Tensor
+    entropy: Tensor
+    old_logprobs: Tensor
     """Those of the policy that sampled, computed by the trainer."""
-    rollout_logprobs: torch.Tensor
+    rollout_logprobs: Tensor
     """Those of the policy that sampled, computed by the engine."""
-    ref_logprobs: torch.Tensor
-    advantages: torch.Tensor
-    mask: torch.Tensor
-    is_right: torch.Tensor
+    ref_logprobs: Tensor
+    advantages: Tensor
+    mask: Tensor
+    is_right: Tensor
     """1 for the tokens of right responses."""
 
     @property
-    def ratio(self) -> torch.Tensor:
+    def ratio(self) -> Tensor:
         return importance_ratio(self.logprobs, self.old_logprobs)
 
+    @property
+    def no_token(self) -> Tensor:
+        """Return False for every token: where a surrogate without a bound reaches one."""
+        return torch.zeros_like(self.mask, dtype=torch.bool)
 
-Surrogate = tuple[torch.Tensor, torch.Tensor]
+
+Surrogate = tuple[Tensor, Tensor]
 
 
 def policy_gradient(inputs: LossInputs) -> Surrogate:
     """Compute L_t = A_t log pi_t. REINFORCE, Williams 1992."""
-    return inputs.logprobs * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
+    return inputs.logprobs * inputs.advantages, inputs.no_token
 
 
 def ratio_times_advantage(inputs: LossInputs) -> Surrogate:
     """Compute L_t = r_t A_t. The unclipped objective of PPO, arXiv:1707.06347, eq. 6."""
-    return inputs.ratio * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
+    return inputs.ratio * inputs.advantages, inputs.no_token
 
 
 def clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
@@ -100,9 +102,9 @@ def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Surro
 
 def dppo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """Compute L_t = r_t A_t, and 0 where A_t > 0 and pi_t - old_t > high, or A_t < 0 and
-    old_t - pi_t > low: rare tokens move freely, and likely ones cannot lurch.
+    old_t - pi_t > low. Rare tokens move freely, and likely ones cannot lurch.
 
-    DPPO, 2026, arXiv:2602.04879, by the probability of the sampled token; its old policy is the
+    DPPO, 2026, arXiv:2602.04879, by the probability of the sampled token. Its old policy is the
     engine's (`algorithm.old_logprobs`).
     """
     rise = inputs.logprobs.exp() - inputs.old_logprobs.exp()
@@ -119,7 +121,7 @@ def sequence_clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
 def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """Compute L_t = stop_gradient(clip(r_t)) A_t log pi_t: every token keeps a gradient.
 
-    CISPO, MiniMax 2025, arXiv:2506.13585, eq. 4. Second: where the weight was clipped.
+    CISPO, MiniMax 2025, arXiv:2506.13585, eq. 4. The second result is where the weight was clipped.
     """
     ratio = inputs.ratio.detach()
     weight = ratio.clamp(1 - low, 1 + high)
@@ -129,11 +131,11 @@ def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
 def sapo(inputs: LossInputs, tau_pos: float, tau_neg: float) -> Surrogate:
     """Compute L_t = 4/tau sigmoid(tau (r_t - 1)) A_t, with tau_pos where A_t > 0, else tau_neg.
 
-    SAPO, Gao et al. 2025, arXiv:2511.20347: no bound; at r = 1 the gradient is that of r A.
+    SAPO, Gao et al. 2025, arXiv:2511.20347. It has no bound, and at r = 1 the gradient of r A.
     """
     tau = tau_neg + (tau_pos - tau_neg) * (inputs.advantages > 0).to(inputs.mask)
     gate = 4 / tau * torch.sigmoid(tau * (inputs.ratio - 1))
-    return gate * inputs.advantages, torch.zeros_like(inputs.mask, dtype=torch.bool)
+    return gate * inputs.advantages, inputs.no_token
 
 
 def vespo(
@@ -142,29 +144,30 @@ def vespo(
     """Compute L_t = stop_gradient(W^k exp(lam (1 - W))) A log pi_t, W = prod_t r_t of the response,
     with k_pos and lam_pos where A >= 0, else k_neg and lam_neg.
 
-    VESPO, 2026, arXiv:2602.10693, and its authors' code: no bound; the weight is 1 at W = 1.
+    VESPO, 2026, arXiv:2602.10693, and its authors' code. It has no bound, and weight 1 at W = 1.
     """
-    log_weight = bounded(of_response(inputs.logprobs - inputs.old_logprobs, inputs.mask)).detach()
+    log_weight = bounded(response_sum(inputs.logprobs - inputs.old_logprobs, inputs.mask)).detach()
     positive = (inputs.advantages >= 0).to(inputs.mask)
-    k, lam = k_neg + (k_pos - k_neg) * positive, lam_neg + (lam_pos - lam_neg) * positive
+    k = k_neg + (k_pos - k_neg) * positive
+    lam = lam_neg + (lam_pos - lam_neg) * positive
     weight = (k * log_weight + lam * (1 - log_weight.exp())).exp()
-    none = torch.zeros_like(inputs.mask, dtype=torch.bool)
-    return weight * inputs.advantages * inputs.logprobs, none
+    return weight * inputs.advantages * inputs.logprobs, inputs.no_token
 
 
 def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
-    """Compute L = (prod_t clipped r_t)^(1/|o|) A for a whole response, [B, T] alike for its tokens:
+    """Compute L = (prod_t clipped r_t)^(1/|o|) A for a whole response, [B, T] equal for its tokens:
     r_t at most exp(high) where A > 0, at least exp(-low) where A < 0.
 
     GMPO, Zhao et al. 2025, arXiv:2507.20673, eq. 4, in log space.
     """
-    log_ratio, sign = inputs.logprobs - inputs.old_logprobs, inputs.advantages.sign()
-    kept = sign * torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-low, high))
-    surrogate = sequence_ratio(kept, torch.zeros_like(kept), inputs.mask) * inputs.advantages
+    log_ratio = inputs.logprobs - inputs.old_logprobs
+    sign = inputs.advantages.sign()
+    clipped = sign * torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-low, high))
+    surrogate = sequence_ratio(clipped, torch.zeros_like(clipped), inputs.mask) * inputs.advantages
     return surrogate, is_beyond(log_ratio, inputs.advantages, -low, high)
 
 
-def _clip(ratio: torch.Tensor, advantages: torch.Tensor, low: float, high: float) -> Surrogate:
+def _clip(ratio: Tensor, advantages: Tensor, low: float, high: float) -> Surrogate:
     surrogate = clipped_surrogate(ratio, advantages, low, high)
     return surrogate, is_beyond(ratio, advantages, 1 - low, 1 + high)
 
@@ -181,8 +184,8 @@ SURROGATES: dict[str, Callable[..., Surrogate]] = {
     "vespo": vespo,
     "gmpo": gmpo,
 }
-"""From LossInputs and the cells of the kind to the surrogate [B, T], to be maximized, and where a
-bound was at work, bool [B, T]."""
+"""From LossInputs and the fields of the kind to the surrogate [B, T], to be maximized, and where a
+bound was reached, bool [B, T]."""
 
 
 @dataclass(frozen=True)
@@ -196,102 +199,93 @@ class LossDenominators:
     right_tokens: int = 0
 
 
-def token_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
+def token_mean(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / sum_i |o_i|: every token of the optimizer step counts alike. DAPO, eq. 12."""
     return mask / denominators.tokens
 
 
-def sequence_mean(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
+def sequence_mean(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / (B |o_i|): every response of the optimizer step counts alike. GRPO, eq. 3."""
     return mask / (denominators.responses * mask.sum(-1, keepdim=True).clamp_min(1))
 
 
-def sequence_sum(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
-    """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE; of a
-    response's ratio |o_i| times the surrogate, as in LUSPO, Liu et al. 2026, arXiv:2602.05261."""
+def sequence_sum(mask: Tensor, denominators: LossDenominators) -> Tensor:
+    """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE. For
+    a response's ratio it is |o_i| times the surrogate, as in LUSPO, Liu et al. 2026,
+    arXiv:2602.05261."""
     return mask / denominators.responses
 
 
-def constant_length(mask: torch.Tensor, denominators: LossDenominators) -> torch.Tensor:
+def constant_length(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / (B L), L the longest length for all. Dr. GRPO, arXiv:2503.20783, section 3.2."""
     return mask / (denominators.responses * denominators.max_tokens)
 
 
-AGGREGATIONS: dict[str, Callable[[torch.Tensor, LossDenominators], torch.Tensor]] = {
+AGGREGATIONS: dict[str, Callable[[Tensor, LossDenominators], Tensor]] = {
     "token_mean": token_mean,
     "sequence_mean": sequence_mean,
     "sequence_sum": sequence_sum,
     "constant_length": constant_length,
 }
 """Weights [B, T] whose sum with a per-token loss is that loss over the whole optimizer step.
-`mask` is that of one micro-batch; responses without a token in it count nowhere."""
+`mask` is that of one micro-batch, and responses without a token in it do not count."""
 
 
-def truncated_weight(log_weight: torch.Tensor, mask: torch.Tensor, cap: float) -> torch.Tensor:
+def truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:
     """Compute min(w_t, cap), [B, T]. Truncated importance sampling, Yao et al. 2025."""
     return bounded(log_weight).exp().clamp_max(cap)
 
 
-def masked_weight(
-    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
-) -> torch.Tensor:
+def masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
     """Compute w_t where low <= w_t <= high, else 0, [B, T]. IcePop, Ling team 2025,
     arXiv:2510.18855 (0.5 and 5)."""
     weight = bounded(log_weight).exp()
     return torch.where((weight >= low) & (weight <= high), weight, 0.0)
 
 
-def sequence_truncated_weight(
-    log_weight: torch.Tensor, mask: torch.Tensor, cap: float
-) -> torch.Tensor:
+def sequence_truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:
     """Compute min(W, cap), [B, T], with W = prod_t w_t, one for a response."""
-    return truncated_weight(of_response(log_weight, mask).expand_as(log_weight), mask, cap)
+    return truncated_weight(response_sum(log_weight, mask).expand_as(log_weight), mask, cap)
 
 
-def sequence_masked_weight(
-    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
-) -> torch.Tensor:
+def sequence_masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
     """Compute W where low <= W <= high, else 0, [B, T], with W = prod_t w_t, one for a response."""
-    return masked_weight(of_response(log_weight, mask).expand_as(log_weight), mask, low, high)
+    return masked_weight(response_sum(log_weight, mask).expand_as(log_weight), mask, low, high)
 
 
-def geometric_mask(
-    log_weight: torch.Tensor, mask: torch.Tensor, low: float, high: float
-) -> torch.Tensor:
-    """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0; [B, T], alike in t."""
+def geometric_mask(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
+    """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0, [B, T] equal in t."""
     mean = sequence_ratio(log_weight, torch.zeros_like(log_weight), mask)
     return ((mean >= low) & (mean <= high)).to(mask)
 
 
-IMPORTANCE_CORRECTIONS: dict[str, Callable[..., torch.Tensor]] = {
+IMPORTANCE_CORRECTIONS: dict[str, Callable[..., Tensor]] = {
     "truncate": truncated_weight,
     "mask": masked_weight,
     "sequence_truncate": sequence_truncated_weight,
     "sequence_mask": sequence_masked_weight,
     "geometric_mask": geometric_mask,
 }
-"""From log w = old_logprobs - rollout_logprobs, the mask and the cells of the kind to the weights
-of tokens [B, T]; those of a rejected response are 0."""
+"""From log w = old_logprobs - rollout_logprobs, the mask and the fields of the kind to the weights
+of tokens [B, T]. Those of a rejected response are 0."""
 
 
-def value_loss(
-    values: torch.Tensor, old_values: torch.Tensor, returns: torch.Tensor, clip: float | None
-) -> torch.Tensor:
-    """Compute (V - R)^2, [B, T]; with a clip the larger of it and (V_old + clip(V - V_old) - R)^2.
+def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip: float | None) -> Tensor:
+    """Compute (V - R)^2, with a clip the larger of it and (V_old + clip(V - V_old) - R)^2, [B, T].
 
     PPO, Schulman et al. 2017, and its reference implementation.
     """
-    plain = (values - returns).square()
+    error = (values - returns).square()
     if clip is None:
-        return plain
-    near = old_values + (values - old_values).clamp(-clip, clip)
-    return torch.maximum(plain, (near - returns).square())
+        return error
+    clipped = old_values + (values - old_values).clamp(-clip, clip)
+    return torch.maximum(error, (clipped - returns).square())
 
 
-def explained_variance(values: torch.Tensor, returns: torch.Tensor, mask: torch.Tensor) -> float:
+def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> float:
     """Compute 1 - Var(R - V) / Var(R) over the mask: 1 is perfect, 0 no better than a constant."""
-    inside = mask.bool()
-    variance = returns[inside].var(correction=0)
+    in_mask = mask.bool()
+    variance = returns[in_mask].var(correction=0)
     if variance == 0:
         return 0.0
-    return float(1 - (returns - values)[inside].var(correction=0) / variance)
+    return float(1 - (returns - values)[in_mask].var(correction=0) / variance)

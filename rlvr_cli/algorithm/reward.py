@@ -1,4 +1,4 @@
-"""What a response is paid: which rewards are asked for, `SPEC[:WEIGHT]` each, and their sum."""
+"""Rewards: parse `SPEC[:WEIGHT]`, and compute the weighted sum for a response."""
 
 import math
 import re
@@ -20,15 +20,15 @@ BUILT_IN = ("math", "format", "length")
 
 @dataclass(frozen=True)
 class Reward:
-    """One term of the sum. `spec` says where a function of one's own is found."""
+    """One term of the sum. `spec` is a built-in name, or where to find the user's function."""
 
     name: str
     spec: str
     weight: float
 
     @property
-    def is_own(self) -> bool:
-        """Return whether it is code that is not of this package."""
+    def is_user_code(self) -> bool:
+        """Return whether the user's own code computes it."""
         return self.spec not in BUILT_IN
 
 
@@ -45,15 +45,15 @@ class RewardConfig(Section):
     wrong: float = setting(-1.0)
     """Value of `math` for any other response."""
     format: float = setting(1.0)
-    """Value of `format` for a response in the format; any other gets 0."""
+    """Value of `format` for a response in the format. Any other gets 0."""
     timeout: float = setting(10.0, on_resume="free", gt=0, le=86_400)
-    """Time limit of a function, in seconds per response; one that exceeds it does not train."""
+    """Time limit of a function, in seconds per response. One that exceeds it does not train."""
     workers: int = setting(8, on_resume="free", ge=1, le=256)
     """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
     """Memory limit of each of these processes, in MiB."""
     sources: dict[str, str] = setting({})
-    """SHA-256 of each function's file; the run fills it in and a resume compares it."""
+    """SHA-256 of each function's file. The run fills it in and a resume compares it."""
 
     @property
     def terms(self) -> tuple[Reward, ...]:
@@ -66,7 +66,7 @@ class RewardConfig(Section):
         return frozenset(term.name for term in self.terms if not term.weight)
 
     @property
-    def pays_verdict(self) -> bool:
+    def rewards_verdict(self) -> bool:
         """Return whether the verdict is a part of the sum."""
         return any(term.spec == "math" and term.weight for term in self.terms)
 
@@ -78,18 +78,20 @@ class RewardConfig(Section):
 
 
 def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
-    """Read `SPEC[:WEIGHT]` of each reward. Raises ValueError for two of one name, a weight that is
-    not finite, or none above or below 0."""
+    """Read `SPEC[:WEIGHT]` of each reward. Raises ValueError if two have one name, a weight is not
+    finite, or all are 0."""
     rewards = []
     for text in functions:
         spec, _, last = text.rpartition(":")
         try:
             weight = float(last)
         except ValueError:
-            spec, weight = text, 1.0
+            spec = text
+            weight = 1.0
         file, _, function = spec.partition(":")
-        is_file = file.endswith(".py")
-        name = function or Path(file).stem if is_file else re.split(r"[.:]", spec)[-1]
+        name = re.split(r"[.:]", spec)[-1]
+        if file.endswith(".py"):
+            name = function or Path(file).stem
         if not name or not math.isfinite(weight):
             raise ValueError(f"a reward is SPEC or SPEC:WEIGHT, such as format:0.2, not {text!r}")
         rewards.append(Reward(name, spec, weight))
@@ -102,31 +104,38 @@ def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
 
 
 def reward(verification: Verification, correct: float = 1.0, wrong: float = -1.0) -> float | None:
-    """Return `correct` for a right answer in its format, else `wrong`; None if not judged."""
+    """Return `correct` for a right answer in its format, else `wrong`. Return None if it was not
+    judged."""
     if verification.verdict in NO_SIGNAL:
         return None
     return correct if verification.verdict is Verdict.CORRECT else wrong
 
 
-def pay(
-    asked: RewardConfig, verification: Verification | None, length: float, own: Mapping[str, float]
+def combine_rewards(
+    config: RewardConfig,
+    verification: Verification | None,
+    length: float,
+    user_values: Mapping[str, float],
 ) -> tuple[float | None, dict[str, float]]:
-    """Return what a response is paid, the weighted sum of the rewards asked for, and their values
-    by name. It is None where a value that counts is missing, so that the response does not train.
+    """Return the reward of a response, the weighted sum of its terms, and their values by name. The
+    sum is None if a value with a weight is missing, so that the response does not train.
 
-    `length` is the response's share of the longest one; `own` holds the values of one's own
+    `length` is the response's share of the longest one, and `user_values` come from the user's own
     functions. In training length may cost more (`shaped_reward`), and so may the KL.
     """
-    computed: dict[str, float | None] = {"length": -length}
+    built_in: dict[str, float | None] = {"length": -length}
     if verification is not None:
-        computed["math"] = reward(verification, asked.correct, asked.wrong)
-        computed["format"] = asked.format if verification.format_ok else 0.0
-    paid = {term.name: (own if term.is_own else computed).get(term.name) for term in asked.terms}
-    values = {name: value for name, value in paid.items() if value is not None}
-    counted = [term for term in asked.terms if term.weight]
-    if any(term.name not in values for term in counted):
+        built_in["math"] = reward(verification, config.correct, config.wrong)
+        built_in["format"] = config.format if verification.format_ok else 0.0
+    values: dict[str, float] = {}
+    for term in config.terms:
+        value = (user_values if term.is_user_code else built_in).get(term.name)
+        if value is not None:
+            values[term.name] = value
+    weighted = [term for term in config.terms if term.weight]
+    if any(term.name not in values for term in weighted):
         return None, values
-    return math.fsum(term.weight * values[term.name] for term in counted), values
+    return math.fsum(term.weight * values[term.name] for term in weighted), values
 
 
 def overlong_penalty(n_tokens: int, max_tokens: int, cache: float) -> float:
@@ -146,5 +155,5 @@ def length_penalty(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
 
 
 def shaped_reward(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
-    """Return what a response is paid in training: its reward, less what its length costs."""
+    """Return the reward of a response in training: its reward, less what its length costs."""
     return (rollout.reward or 0.0) + length_penalty(rollout, algo, max_tokens)

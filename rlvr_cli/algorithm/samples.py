@@ -5,56 +5,57 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.group_filter import candidates
 from rlvr_cli.algorithm.reward import Reward, length_penalty, shaped_reward
-from rlvr_cli.core.types import TOKEN_FIGURES, Group
+from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout
 
 
 @dataclass
 class Samples:
     """B responses, the longest of T tokens. Columns are [B] or, with 0 in the padding, [B, T].
 
-    Each stage fills its own; one that is None was not filled, as the algorithm has no use for it.
+    Each stage fills its own columns. A column that the algorithm does not need is None.
     """
 
     prompt_ids: list[Sequence[int]]
     response_ids: list[Sequence[int]]
     sample: list[int]
-    """Its number among the responses to its prompt."""
-    group: torch.Tensor
-    """Equal numbers for responses to one prompt that were sampled together."""
-    reward: torch.Tensor
+    """The number of a response among those to its prompt."""
+    group: Tensor
+    """The place of its group in the batch."""
+    reward: Tensor
     """Of the whole response, shaped by its length if configured."""
-    is_fresh: torch.Tensor
-    """Whether the weights at the start of this step sampled it; False if carried over."""
-    is_cut_off: torch.Tensor
-    is_correct: torch.Tensor
+    is_fresh: Tensor
+    """Whether the weights at the start of this step sampled it. False if it was carried over."""
+    is_cut_off: Tensor
+    is_correct: Tensor
     """Whether the verdict is `correct`, whatever the reward."""
-    mask: torch.Tensor
+    mask: Tensor
     """1 for the tokens of the response, the end token among them."""
-    seen: torch.Tensor
-    """[B, T, figures]: what the newest epoch of the update saw of each token (TOKEN_FIGURES)."""
-    terms: torch.Tensor | None = None
-    """[B, rewards, 2]: the value and the weight of each reward, the length's penalty last; None
-    where their sum is what counts."""
-    rollout_logprobs: torch.Tensor | None = None
-    """ROLLOUT: the engine's; None for responses that were not sampled."""
-    old_logprobs: torch.Tensor | None = None
-    """LOG-PROBABILITIES, of the policy that sampled, the trainer's or all the engine's; None where
-    a batch trains once: then they are the engine's for what was carried over, and for the rest the
-    policy's own at that moment."""
-    entropy: torch.Tensor | None = None
-    ref_logprobs: torch.Tensor | None = None
-    old_values: torch.Tensor | None = None
-    end_value: torch.Tensor | None = None
+    token_figures: Tensor
+    """[B, T, figures]: what the loss was computed from in the newest epoch (TOKEN_FIGURES)."""
+    terms: Tensor | None = None
+    """[B, rewards, 2]: the value and the weight of each reward, the length's penalty last. None if
+    only their sum counts."""
+    rollout_logprobs: Tensor | None = None
+    """ROLLOUT: the engine's. None for responses that were not sampled."""
+    old_logprobs: Tensor | None = None
+    """LOG-PROBABILITIES of the policy that sampled: the trainer's, or all the engine's. None if a
+    batch trains once (`Updater` says which ones the loss takes then)."""
+    entropy: Tensor | None = None
+    ref_logprobs: Tensor | None = None
+    old_values: Tensor | None = None
+    end_value: Tensor | None = None
     """[B]: V after the last token."""
-    is_rejected: torch.Tensor | None = None
-    """CORRECTION, [B]: the gap between engine and trainer is too large, so that it does not train;
-    None where nothing rejects."""
-    advantages: torch.Tensor | None = None
+    is_rejected: Tensor | None = None
+    """CORRECTION, [B]: the response does not train, because the gap between engine and trainer is
+    too large. None if the correction never rejects any."""
+    advantages: Tensor | None = None
     """ADVANTAGE."""
-    returns: torch.Tensor | None = None
+    returns: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.response_ids)
@@ -65,18 +66,19 @@ class Samples:
         pairs = zip(self.prompt_ids, self.response_ids, strict=True)
         return [(len(prompt), len(response)) for prompt, response in pairs]
 
-    def column(self, name: str) -> torch.Tensor:
-        """Return a column [B, T]; zeros if it was not filled."""
-        column: torch.Tensor | None = getattr(self, name)
+    def column(self, name: str) -> Tensor:
+        """Return a column [B, T]. Return zeros if it was not filled."""
+        column: Tensor | None = getattr(self, name)
         return torch.zeros_like(self.mask) if column is None else column
 
     def only(self, rows: Sequence[int]) -> "Samples":
         """Return a batch of these rows."""
-        picked: dict[str, Any] = {
-            name: [column[row] for row in rows] if isinstance(column, list) else column[list(rows)]
-            for name, column in vars(self).items()
-            if column is not None
-        }
+        picked: dict[str, Any] = {}
+        for name, column in vars(self).items():
+            if isinstance(column, list):
+                picked[name] = [column[row] for row in rows]
+            elif column is not None:
+                picked[name] = column[list(rows)]
         return Samples(**picked)
 
 
@@ -85,47 +87,46 @@ def to_samples(
     algo: Algorithm,
     max_tokens: int,
     weight_version: int,
-    asked: Sequence[Reward] = (),
+    terms: Sequence[Reward] = (),
 ) -> Samples:
-    """Return the judged responses of the groups as a batch; all of them where no verdict is needed.
-    `asked` are the rewards of the sum, where the algorithm takes each by itself."""
-    judged = [
-        (number, group, rollout)
-        for number, group in enumerate(groups)
-        for rollout in (group.judged if algo.needs_verdicts else group.rollouts)
-    ]
-    completions = [rollout.completion for _, _, rollout in judged]
+    """Return the responses of the groups that may train as a batch. `terms` are the rewards, for an
+    algorithm that normalizes each by itself."""
+    rollouts: list[Rollout] = []
+    places: list[int] = []  # of each rollout's group
+    for place, group in enumerate(groups):
+        members = candidates(group, algo)
+        rollouts += members
+        places += [place] * len(members)
+    completions = [rollout.completion for rollout in rollouts]
     mask = _padded([[1.0] * len(completion.token_ids) for completion in completions])
-    rewards = [shaped_reward(rollout, algo, max_tokens) for _, _, rollout in judged]
     samples = Samples(
-        prompt_ids=[group.prompt.token_ids for _, group, _ in judged],
+        prompt_ids=[groups[place].prompt.token_ids for place in places],
         response_ids=[completion.token_ids for completion in completions],
-        sample=[rollout.sample for _, _, rollout in judged],
-        group=torch.tensor([number for number, _, _ in judged]),
-        reward=torch.tensor(rewards, dtype=torch.float64),
-        is_fresh=torch.tensor([group.weight_version == weight_version for _, group, _ in judged]),
+        sample=[rollout.sample for rollout in rollouts],
+        group=torch.tensor(places),
+        reward=torch.tensor(
+            [shaped_reward(rollout, algo, max_tokens) for rollout in rollouts], dtype=torch.float64
+        ),
+        is_fresh=torch.tensor([groups[place].weight_version == weight_version for place in places]),
         is_cut_off=torch.tensor([c.finish_reason == "length" for c in completions]),
-        is_correct=torch.tensor([rollout.is_correct for _, _, rollout in judged]),
+        is_correct=torch.tensor([rollout.is_correct for rollout in rollouts]),
         mask=mask,
-        seen=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
+        token_figures=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
     )
     if not algo.reads_responses:
         samples.rollout_logprobs = _padded([completion.logprobs for completion in completions])
     if algo.normalizes_each:
-        pairs = [
-            [
-                *((r.rewards.get(term.name, r.reward), term.weight) for term in asked),
-                (length_penalty(r, algo, max_tokens), 1.0),
-            ]
-            for _, _, r in judged
-        ]
-        shape = len(judged), len(asked) + 1, 2
-        samples.terms = torch.tensor(pairs, dtype=torch.float64).reshape(shape)
+        rows = []
+        for rollout in rollouts:
+            row = [(rollout.rewards.get(t.name, rollout.reward), t.weight) for t in terms]
+            rows.append([*row, (length_penalty(rollout, algo, max_tokens), 1.0)])
+        shape = len(rollouts), len(terms) + 1, 2
+        samples.terms = torch.tensor(rows, dtype=torch.float64).reshape(shape)
     return samples
 
 
-def _padded(rows: Sequence[Sequence[float]]) -> torch.Tensor:
-    """Return rows of numbers as a tensor [B, T] in float64, 0 behind their ends."""
+def _padded(rows: Sequence[Sequence[float]]) -> Tensor:
+    """Return rows of numbers as a tensor [B, T] in float64, with 0 after their ends."""
     T = max(map(len, rows), default=0)
     filled = [[*row, *[0.0] * (T - len(row))] for row in rows]
     return torch.tensor(filled, dtype=torch.float64).reshape(len(rows), T)

@@ -40,7 +40,8 @@ from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.runs.narration import say_policy, say_template, warn_of_bad_golds
 from rlvr_cli.runs.run_dir import rollout_lines
 from rlvr_cli.setup.plan import Plan, asks_for_boxed, plan_evaluation, plan_for
-from rlvr_cli.setup.session import Session, open_session, prompts_for
+from rlvr_cli.setup.prompts import prompts_for
+from rlvr_cli.setup.session import Session, open_session
 from verifiers import OURS, Format, open_judge
 
 _Sets = dict[str | tuple[str, ...], ProblemSet]
@@ -136,9 +137,9 @@ def _tasks(
 
 def _say_fields(problems: ProblemSet, display: Display) -> None:
     """Say from which fields the problems were read, and warn if there are responses among them."""
-    if problems.taken:
+    if problems.fields_read:
         count = f"{len(problems.problems)} of {problems.name}"
-        display.say("problems", f"{count}; {problems.taken}")
+        display.say("problems", f"{count}; {problems.fields_read}")
     if {"response", "responses"} & problems.problems[0].extra.keys():
         display.warn(
             f"{problems.name} holds responses, which are not read where a model gives its own: "

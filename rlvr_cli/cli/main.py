@@ -319,14 +319,14 @@ def show(
         opened = [open_source(path) for path in paths]
         display = Display(stderr=False)
         runs = sum(source.config is not None for source in opened)
-        responses = step is not None or verdict is not None or problem is not None
+        wants_responses = step is not None or verdict is not None or problem is not None
         if not opened:
             raise UserError("show: give the directory of a run or a result")
         if 0 < runs < len(opened):
             raise UserError("show: give runs or results, not both")
         if group is not None and step is None:
             raise UserError("--group is a group of one step; give --step as well")
-        if len(opened) > 1 and (responses or explain):
+        if len(opened) > 1 and (wants_responses or explain):
             raise UserError("show: responses are those of one run or result; give one")
         for option, value in {"--follow": follow, "--explain": explain, "--track": track}.items():
             if value and not runs:
@@ -342,7 +342,7 @@ def show(
             write_page(opened, html, display)
         elif explain:
             explain_step(opened[0], step, group, display)
-        elif responses:
+        elif wants_responses:
             screen.show_responses(opened[0], step, group, problem, verdict, display)
         elif follow:
             screen.follow(opened, display)

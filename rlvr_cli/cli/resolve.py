@@ -200,7 +200,7 @@ def _refuse_code_of(saved: Iterable[Assignment]) -> None:
         if key != "reward.functions":
             continue
         with suppress(ValueError, TypeError, AttributeError):  # which resolving refuses
-            if any(reward.is_own for reward in parse_rewards(functions)):
+            if any(reward.is_user_code for reward in parse_rewards(functions)):
                 options = " ".join(f"--reward {shortened(text)}" for text in functions)
                 raise UserError(
                     f"{origin}: its rewards are code, which no directory may have run; if they "

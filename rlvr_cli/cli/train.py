@@ -24,12 +24,12 @@ from rlvr_cli.runs.narration import announce_run
 from rlvr_cli.runs.preflight import preflight
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
 from rlvr_cli.runs.track import check_trackers
+from rlvr_cli.setup.checks import check_teacher
 from rlvr_cli.setup.plan import plan_for
+from rlvr_cli.setup.prompts import prompts_for
 from rlvr_cli.setup.session import (
     Session,
-    check_teacher,
     open_session,
-    prompts_for,
     with_date,
 )
 from rlvr_cli.training.trainer import Trainer
@@ -125,7 +125,8 @@ def _prepare(
     Return the prompts to train on and those held out.
     """
     config = session.plan.config
-    check_teacher(session)
+    if session.teacher is not None:
+        check_teacher(session.teacher, session.policy, config.teacher)
     check_savable(session.policy)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
     held_out = _held_out_prompts(session)

@@ -1,4 +1,4 @@
-"""The sections of the configuration: each setting with its type, default, meaning and use."""
+"""Declare the configuration: each setting with its type, default, meaning and use."""
 
 from datetime import datetime
 from typing import Annotated, Literal
@@ -17,57 +17,59 @@ OUTPUT = "Input and output"
 MEASURING: tuple[Command, ...] = ("eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
 LONGEST_RESPONSE = 32_768
-"""Tokens of a response at most, where the context leaves more; reasoning models use this limit."""
+"""Tokens of a response at most, even if the context has room for more. Reasoning models are usually
+run with this limit."""
 
 
 class DataConfig(Section):
-    """The problems, and how they are put to the policy."""
+    """The problems, and how they become prompts."""
 
     use = Use(read_by=JUDGING)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] = setting(
         "chains", read_by=("train", "eval"), flag="DATA", on_resume="moves"
     )
     """Problems: a name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or
-    not), a hub id, or `-` for stdin; or a list of them, which are trained on together."""
+    not), a hub id, or `-` for stdin. A list of them is trained on together."""
     fields: dict[FieldName, str] = setting(
         {}, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
     )
-    """Path of `problem`, `answer`, `id` or `response` in a row; without it the usual names are
-    looked for."""
+    """Path of `problem`, `answer`, `id` or `response` in a row. By default the usual names are
+    tried."""
     split: Literal["train", "test"] | None = None
-    """Split to read; none means `train` for training and `test` for evaluation."""
+    """Split to read. `none` means `train` for training, `test` for evaluation."""
     where: str | None = setting(None, read_by=("train", "eval"))
-    """Filter FIELD=VALUE,…: only problems whose field has one of the values, such as level=1,2,
-    also held-out ones of the same source."""
+    """Filter FIELD=VALUE,…, such as level=1,2. It keeps problems whose field has one of the values,
+    and applies to held-out problems of the same source as well."""
     limit: int | None = setting(None, flag="--limit", panel=OUTPUT, ge=1)
-    """Number of problems to use, the first of each source; none means all."""
+    """Number of problems to use, from the start of each source. `none` means all."""
     skip_bad: bool = setting(False, flag="--skip-bad", panel=OUTPUT)
     """Skip problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
         None, read_by=SAMPLING, flag="--prompt", with_model=True, resets="data.answer_format"
     )
-    """Prompt template: think_answer, boxed, plain, or a text or file with {problem} in it; none
-    means the problem set's own."""
+    """Prompt template: think_answer, boxed, plain, or a text or file with {problem} in it. `none`
+    means the template of the problem set."""
     system: str | None = setting(
         None, read_by=SAMPLING, flag="--system", metavar="TEXT|FILE", with_model=True
     )
-    """System message, which replaces the chat template's default; none keeps that default."""
+    """System message, which replaces the chat template's default. `none` keeps that default."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, with_model=True)
     """Arguments for the chat template, such as `enable_thinking: false`."""
     date: datetime | None = setting(None, read_by=SAMPLING, on_resume="free")
-    """Date that a chat template writes, such as 2026-11-27; none means that on which the run or the
-    evaluation began."""
+    """Date that a chat template writes, such as 2026-11-27. `none` means the date on which the run
+    or the evaluation began."""
     answer_format: Format | None = setting(None, with_model=True)
-    """Form in which an answer counts; none means the problem set's, else the prompt's."""
+    """Form in which an answer counts. `none` means that of the problem set, or else of the
+    prompt."""
     rest: bool = setting(False, read_by=("train",))
-    """Let a problem rest whose responses were all alike: for one pass over the data, then twice as
-    long each time. A tenth of what rests is drawn all the same."""
+    """Skip problems whose responses were all equal: for one pass over the data, then for two, four
+    and so on. Ten percent of the skipped ones are drawn anyway."""
     root: str | None = setting(None, on_resume="moves")
-    """A directory of local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
+    """Directory with local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Return the sources, of which there is one or several."""
+        """Return the sources as a tuple."""
         return (self.source,) if isinstance(self.source, str) else self.source
 
 
@@ -88,52 +90,52 @@ class RolloutConfig(Section):
     )
     """Length limit of a response, in tokens."""
     ends: tuple[str, ...] | None = setting(None, read_by=SAMPLING)
-    """Tokens that end a response beside those that the model names; none means the one with which
-    its chat template ends a turn."""
+    """Tokens that end a response, in addition to those that the model names. `none` means the token
+    with which its chat template ends a turn."""
     temperature: float = setting(1.0, flag="--temperature", panel="Sampling", gt=0, le=100)
     """Sampling temperature, above 0."""
     top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)
-    """Nucleus: the share of the probability that is sampled from. Training needs 1."""
+    """Nucleus sampling: the share of the probability to sample from. Training needs 1."""
     kv_budget_mb: int | None = setting(None, read_by=SAMPLING, with_model=False, ge=1)
-    """Memory for keys and values of a batch, in MiB; none means 1024 on a CPU, and on a GPU what
+    """Memory for keys and values of a batch, in MiB. `none` means 1024 on a CPU, and on a GPU what
     `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, with_model=False, gt=0, lt=1)
-    """Share of a GPU's memory for sampling. Training lowers it where what is trained leaves less;
-    evaluation takes 0.9 unless it is set."""
+    """Share of a GPU's memory for sampling. Training lowers it if the trained models leave less.
+    Evaluation uses 0.9 unless it is set."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto", with_model=False)
-    """Compute dtype of the engine; auto means bfloat16 on a GPU and float32 on a CPU. With
-    transformers it is float32 beside optim.precision float32, and on a CPU the weights' own."""
+    """Compute dtype of the engine. `auto` means bfloat16 on a GPU, float32 on a CPU. With
+    transformers it is float32 if optim.precision is float32, and on a CPU the dtype of the
+    weights."""
     mismatch_limit: float = setting(0.1, with_model=False, gt=0)
-    """Largest gap between engine and trainer in a step's mean log-probability, in nats per token; a
-    larger one stops the run."""
+    """Largest difference between engine and trainer in a step's mean log-probability, in nats per
+    token. A larger one stops the run."""
 
 
 class EvalConfig(Section):
-    """The measurement of pass@1, by `rlvr eval` and before and after training alike."""
+    """The measurement of pass@1, by `rlvr eval` and before and after training."""
 
     use = Use(read_by=SAMPLING, flag_of=MEASURING, with_model=True)
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = setting(
         None, read_by=("train",), with_model=False, on_resume="moves"
     )
-    """Held-out problem sets that are measured before and after training; none means the `test`
-    split of data.source. Each set has its own figures, and the first decides which checkpoint is
-    best."""
+    """Held-out problem sets to measure before and after training. `none` means the `test` split of
+    data.source. Each set has its own figures, and the first decides which checkpoint is best."""
     limit: int = setting(320, read_by=("train",), with_model=False, ge=0)
-    """Number of held-out problems per set in training; 0 means no measurement."""
+    """Number of held-out problems per set in training. 0 means no measurement."""
     every: int = setting(
         0, read_by=("train",), flag="--eval-every", flag_of=("train",), with_model=False, ge=0
     )
-    """Steps between measurements in training, which choose the best checkpoint; 0 means none."""
+    """Steps between measurements in training, which choose the best checkpoint. 0 means never."""
     samples: int = setting(4, flag="--samples", default_in={"sample": "1"}, ge=1)
     """Number of responses per problem."""
     temperature: float = setting(0.6, flag="--temperature", ge=0, le=100)
-    """Sampling temperature; 0 means greedy."""
+    """Sampling temperature. 0 means greedy."""
     top_p: float = setting(0.95, flag="--top-p", gt=0, le=1)
-    """Nucleus: the share of the probability that is sampled from."""
+    """Nucleus sampling: the share of the probability to sample from."""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Return the held-out sets that are named."""
+        """Return the held-out sets as a tuple, which is empty if none is named."""
         return (self.source,) if isinstance(self.source, str) else self.source or ()
 
 
@@ -142,38 +144,38 @@ class CheckpointConfig(Section):
 
     use = Use(on_resume="free")
     every: int | None = Field(None, ge=1)
-    """Steps between two checkpoints; none means as often as at most 5 % of the time allows."""
+    """Steps between two checkpoints. `none` means as often as 5 % of the run's time allows."""
     minutes: float = Field(10.0, gt=0)
     """Longest time between two checkpoints, in minutes."""
     keep: int = Field(2, ge=1)
-    """Number of newest checkpoints to keep, beside the best one by held-out pass@1."""
+    """Number of newest checkpoints to keep, in addition to the best one by held-out pass@1."""
 
 
 class GuardsConfig(Section):
-    """The limits that warn of a run or stop it; averages are over the last three measured steps."""
+    """The limits at which a run warns or stops. Averages are over the last three measured steps."""
 
     use = Use(on_resume="free")
     no_signal_steps: int = Field(10, ge=1)
-    """Number of steps in a row without a signal that stops the run."""
+    """Stop the run after this many steps in a row without a signal."""
     not_finite_steps: int = Field(3, ge=1)
-    """Number of steps in a row with a non-finite loss or gradient that stops the run."""
+    """Stop the run after this many steps in a row with a loss or gradient that is not finite."""
     cut_off_share: float = Field(0.5, gt=0, le=1)
-    """Share of cut-off responses above which a warning comes, from step 3 on."""
+    """Warn above this share of cut-off responses, from step 3 on."""
     rejected_share: float = Field(0.1, gt=0, le=1)
-    """Share of responses rejected by `importance_correction` above which a warning comes."""
+    """Warn above this share of responses that `importance_correction` rejects."""
     min_entropy: float = Field(0.005, ge=0)
-    """Entropy below which a warning comes while less than 90 % are right, in nats per token."""
+    """Warn below this entropy, in nats per token, while less than 90 % of the answers are right."""
     max_kl: float = Field(0.5, gt=0)
-    """KL to the sampling policy or the reference above which a warning comes (nats/token)."""
+    """Warn above this KL to the sampling policy or the reference, in nats per token."""
     timeout_share: float = Field(0.05, gt=0, le=1)
-    """Share of responses with a verifier timeout above which a warning comes."""
+    """Warn above this share of responses with a verifier timeout."""
 
 
 class Config(Section):
-    """All settings of a run, saved as they were resolved."""
+    """All settings of a run, as they are saved."""
 
     algo: str = setting("dapo", flag="--algo", metavar="NAME|FILE.yaml", resets="algorithm")
-    """Algorithm: a preset of `rlvr train --list`, or a YAML file of one's own."""
+    """Algorithm: a preset of `rlvr train --list`, or your own YAML file."""
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
     """Number of training steps."""
     seed: int = setting(
@@ -181,20 +183,20 @@ class Config(Section):
     )
     """Random seed of the whole run."""
     threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)
-    """Number of torch threads on a CPU; none means a number that suits the model's size."""
+    """Number of torch threads on a CPU. `none` means a number that suits the size of the model."""
     model: str = setting(
         "tiny", read_by=SAMPLING, flag="--model", panel="Options", on_resume="moves"
     )
     """Model: a hub id, a model directory, a run, or tiny, the built-in policy."""
     teacher: str | None = setting(None, flag="--teacher", metavar="MODEL", on_resume="moves")
-    """Model that --algo opd learns from, named as --model is and of the same tokenizer; none means
-    that there is no teacher."""
+    """Model that --algo opd learns from, named like --model and with the same tokenizer. `none`
+    means no teacher."""
     parent: str | None = setting(None, on_resume="moves")
-    """Checkpoint whose weights and optimizer the run begins with; --from sets it."""
+    """Checkpoint whose weights and optimizer the run begins with. --from sets it."""
     engine: Literal["auto", "vllm", "transformers"] = setting(
         "auto", read_by=SAMPLING, flag="--engine", panel="Options"
     )
-    """Sampling engine; auto means vllm if it is installed and a GPU is there."""
+    """Sampling engine. `auto` means vllm if it is installed and there is a GPU."""
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     reward: RewardConfig = RewardConfig()
@@ -207,12 +209,12 @@ class Config(Section):
 
     @property
     def computes_alike(self) -> bool:
-        """Return whether engine and trainer both compute in float32, and differ by its rounding."""
+        """Return whether engine and trainer both compute in float32."""
         return self.rollout.precision == self.optim.precision == "float32"
 
     @property
     def reference_is_base(self) -> bool:
-        """Return whether the start policy is what is left where the adapter is switched off."""
+        """Return whether the reference policy is the model without its adapter."""
         return self.lora.rank is not None and not (self.algorithm.renewal or self.parent)
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Write files safely against crashes: to a temporary name, synced, renamed. Lock directories."""
+"""Write files so that a crash leaves no half of one, read them within bounds, lock directories."""
 
 import errno
 import fcntl
@@ -28,7 +28,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO wit
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write the whole text under that name, or leave what was there; never a part of it."""
+    """Write the whole text under that name, or leave the old file, but never a part of the text."""
     aside = partial_name(path)
     remove(aside)
     try:
@@ -42,7 +42,7 @@ def write_atomically(path: Path, text: str) -> None:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a new file, synced. Raises OSError if anything has that name, a link too."""
+    """Write a new file, synced. Raises OSError if anything has that name, even a link."""
     descriptor = os.open(path, _CREATE | os.O_EXCL, 0o666)
     try:
         _write(descriptor, text.encode())
@@ -52,8 +52,11 @@ def write_new(path: Path, text: str) -> None:
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
-    """Create a directory as `fill` leaves it, or none. Raises FileExistsError unless there is none,
-    or an empty one: of several processes that create it at once, the first wins."""
+    """Create a directory and `fill` it, or leave nothing if that fails.
+
+    Raises FileExistsError if it exists and is not empty. If several processes create it at once,
+    the first wins.
+    """
     aside = begin_directory(path.with_name(f"{path.name}.{os.getpid()}"))
     try:
         fill(aside)
@@ -66,12 +69,12 @@ def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
 
 
 def partial_name(path: Path) -> Path:
-    """Return the name that a file or directory has until it is whole."""
+    """Return the name that a file or directory has until it is complete."""
     return path.with_name(f".{path.name}.partial")
 
 
 def begin_directory(path: Path) -> Path:
-    """Create the directory empty under its partial name, and return that."""
+    """Create an empty directory under the partial name, and return that name."""
     aside = partial_name(path)
     remove(aside)
     aside.mkdir(parents=True)
@@ -79,7 +82,8 @@ def begin_directory(path: Path) -> Path:
 
 
 def end_directory(aside: Path, path: Path) -> None:
-    """Sync a directory and give it its name. Raises OSError over all but an empty one."""
+    """Sync a directory and give it its name. Raises OSError if a directory of this name is not
+    empty."""
     for file in aside.rglob("*"):
         sync(file)
     sync(aside)
@@ -88,7 +92,7 @@ def end_directory(aside: Path, path: Path) -> None:
 
 
 def remove_directory(path: Path) -> None:
-    """Rename a directory and remove it: what is half removed does not have its name."""
+    """Rename a directory and then remove it, so that its name never has a part of it."""
     aside = path.with_name(f".{path.name}.removed")
     remove(aside)
     path.rename(aside)
@@ -102,7 +106,7 @@ def clear_leftovers(directory: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove the file, directory or link, if any; a link itself, never its target."""
+    """Remove the file, directory or link, if there is one. The target of a link stays."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -110,7 +114,7 @@ def remove(path: Path) -> None:
 
 
 def refuse_links(directory: Path, names: Iterable[str]) -> None:
-    """Raise UserError if one of these names in a directory is a link, or no directory."""
+    """Raise UserError if one of these names in a directory is a link, or not a directory."""
     for name in names:
         path = directory / name
         if path.is_symlink() or (path.exists() and not path.is_dir()):
@@ -118,7 +122,7 @@ def refuse_links(directory: Path, names: Iterable[str]) -> None:
 
 
 def append_line(path: Path, line: str) -> None:
-    """Append one or several lines, synced; if that fails, nothing of them is left."""
+    """Append one or several lines, synced. If that fails, the file is as before."""
     descriptor = os.open(path, _CREATE | os.O_APPEND, 0o666)
     try:
         _check_regular(descriptor, path)
@@ -153,7 +157,8 @@ def writing(name: object) -> Iterator[None]:
 
 
 def open_regular(path: Path, follow: bool = True) -> BufferedReader:
-    """Open a regular file. Raises OSError for any other: a FIFO hangs, a device never ends."""
+    """Open a regular file. Raises OSError for any other, since a FIFO hangs and a device never
+    ends."""
     flags = os.O_RDONLY | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     try:
@@ -164,12 +169,12 @@ def open_regular(path: Path, follow: bool = True) -> BufferedReader:
     return open(descriptor, "rb")
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """Read a regular file. Raises OSError for any other, or one of more bytes."""
+def read_regular(path: Path, largest: int) -> bytes:
+    """Read a regular file. Raises OSError for any other, and beyond `largest` bytes."""
     with open_regular(path) as file:
-        content = file.read(most + 1)
-    if len(content) > most:
-        raise OSError(errno.EFBIG, f"larger than {most} bytes", str(path))
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise OSError(errno.EFBIG, f"larger than {largest} bytes", str(path))
     return content
 
 
@@ -193,21 +198,24 @@ def weight_files(directory: Path) -> tuple[str, ...]:
 
 
 def integrity_error(
-    directory: Path, counts: Callable[[str], bool] = bool, needed: Iterable[str] | None = None
+    directory: Path, is_checked: Callable[[str], bool] = bool, needed: Iterable[str] | None = None
 ) -> str | None:
-    """Describe the first difference between a directory and its MANIFEST of checksums, or None.
+    """Describe the first difference between a directory and its MANIFEST of checksums. Return None
+    if they agree.
 
-    Only files for whose name `counts` is true are checked. The manifest must list a file for each
-    pattern of `needed`, by default those of a model or an adapter.
+    Only files for whose name `is_checked` is true are checked. The manifest must list a file for
+    each pattern of `needed`, by default those of a model or an adapter.
     """
+    if needed is None:
+        needed = weight_files(directory)
     try:
         checksums = read_manifest(directory)
-        for pattern in weight_files(directory) if needed is None else needed:
+        for pattern in needed:
             if not any(fnmatchcase(name, pattern) for name in checksums):
                 return f"{MANIFEST} lists no {pattern}"
         root = directory.resolve()
         for name, checksum in checksums.items():
-            if not counts(name):
+            if not is_checked(name):
                 continue
             if not (directory / name).resolve().is_relative_to(root):
                 return f"{MANIFEST} lists {shortened(name)}, which lies outside"
@@ -221,14 +229,14 @@ def integrity_error(
 
 
 def first_written(directory: Path) -> datetime:
-    """Return when the oldest file inside was written; the present time where there is none."""
+    """Return when the oldest file inside was written. Return the present time if it is empty."""
     times = [path.lstat().st_mtime for path in directory.rglob("*") if path.is_file()]
     return datetime.fromtimestamp(min(times)) if times else datetime.now()
 
 
 def lock_directory(directory: Path) -> IO[Any]:
     """Lock the directory until the returned file is closed or the process ends. Raises UserError if
-    another process holds it, or if it cannot be written to."""
+    another process has locked it, or if it cannot be written to."""
     try:
         file = open(os.open(directory / ".lock", _CREATE, 0o666), "wb")  # noqa: SIM115
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -246,9 +254,9 @@ def _check_regular(descriptor: int, path: Path) -> None:
 
 
 def _write(descriptor: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    remaining = memoryview(data)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
 
 
 def sync(path: Path) -> None:

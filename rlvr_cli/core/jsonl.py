@@ -1,4 +1,4 @@
-"""JSON lines: one object a line, each key once, valid numbers; bounded in length and depth."""
+"""Read and write JSON lines, bounded in length and depth, with valid numbers and unique keys."""
 
 import json
 import math
@@ -16,7 +16,7 @@ MOST_LINES = 20_000_000
 LARGEST_JSON = 1 << 30
 """Bytes of a file of JSON over several lines, which is read whole."""
 _VALUE = re.compile(r"[^\s,\[\]]")
-"""The first character of a value, behind brackets, commas and space."""
+"""The first character of a value, after brackets, commas and space."""
 
 
 class DuplicateKeyError(ValueError):
@@ -38,8 +38,8 @@ def write_jsonl_line(file: TextIO, row: Mapping[str, Any]) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse a JSON text. Raises ValueError, in one line, if it is invalid: not UTF-8, not JSON, a
-    duplicate key, nested too deep."""
+    """Parse a JSON text. Raises ValueError, in one line, if it is not UTF-8, not JSON, nested too
+    deep, or has a duplicate key."""
     try:
         value = json.loads(text, object_pairs_hook=_unique_keys)
     except DuplicateKeyError:
@@ -65,45 +65,52 @@ def bounded_lines(name: str, file: Any) -> Iterator[Any]:
 
 def json_values(name: str, file: Any) -> Iterator[Any]:
     """Yield the values of a JSON array, or of JSON objects that follow one another over any number
-    of lines. Raises UserError where no further one can be read, and beyond `LARGEST_JSON`."""
+    of lines. Raises UserError at an invalid value, and beyond `LARGEST_JSON`."""
     content = file.read(LARGEST_JSON + 1)
     if len(content) > LARGEST_JSON:
-        size = f"{LARGEST_JSON >> 20} MB"
-        raise UserError(f"{name}: more than {size} of JSON; put each object on a line of its own")
+        raise UserError(
+            f"{name}: more than {LARGEST_JSON >> 20} MB of JSON; put each object on a line of its "
+            "own"
+        )
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise UserError(f"{name}:1: not UTF-8 text") from None
-    read = json.JSONDecoder(object_pairs_hook=_unique_keys).raw_decode
-    end, number = 0, 1
-    while start := _VALUE.search(text, end):
+    decoder = json.JSONDecoder(object_pairs_hook=_unique_keys)
+    number = 1
+    start = _VALUE.search(text)
+    while start is not None:
         try:
-            value, end = read(text, start.start())
+            value, end = decoder.raw_decode(text, start.start())
         except DuplicateKeyError as error:
             raise UserError(f"{name}:{number}: {error}") from None
         except (ValueError, RecursionError):
-            wrong = "not valid JSON from here on, or the file ends too soon"
-            raise UserError(f"{name}:{number}: {wrong}") from None
+            raise UserError(
+                f"{name}:{number}: not valid JSON from here on, or the file ends too soon"
+            ) from None
         yield value
         number += 1
+        start = _VALUE.search(text, end)
     if text.lstrip().startswith("[") and not text.rstrip().endswith("]"):
         raise UserError(f"{name}:{number}: the array ends too soon")
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Build the object of these pairs. Raises DuplicateKeyError: the second value of a key would
-    silently replace the first."""
+    """Build the object of these pairs. Raises DuplicateKeyError for a key that occurs twice: its
+    second value would silently replace the first."""
     row = dict(pairs)
     if len(row) < len(pairs):
-        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
-        raise DuplicateKeyError(f"the key {shortened(twice)} stands twice")
+        ((duplicate, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise DuplicateKeyError(f"the key {shortened(duplicate)} stands twice")
     return row
 
 
 def _finite(value: Any) -> Any:
-    """Replace every number that JSON does not have by null."""
+    """Replace every number that JSON cannot express by null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, Mapping):
         return {key: _finite(part) for key, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return value

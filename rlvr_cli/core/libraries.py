@@ -34,8 +34,8 @@ LOG.addHandler(_Stderr())
 
 
 def library(name: str, option: str) -> Any:
-    """Import a library without its warnings. Raises UserError, which names the `option` that needs
-    it, if it is not installed."""
+    """Import a library without its warnings. Raises UserError if it is not installed, and names the
+    `option` that needs it."""
     logging.disable(logging.WARNING)
     try:
         return importlib.import_module(name)
@@ -47,8 +47,8 @@ def library(name: str, option: str) -> Any:
 
 
 def other_verifiers() -> str | None:
-    """Describe another distribution whose top-level name `verifiers` comes before ours or lies over
-    it; None where ours is imported, whole."""
+    """Describe another distribution that shadows or overwrites our package `verifiers`. Return None
+    if ours is imported."""
     ours = Path(rlvr_cli.__file__).parents[1] / "verifiers"
     spec = util.find_spec("verifiers")
     place = Path(spec.origin).parent if spec and spec.origin else None
@@ -66,7 +66,7 @@ def other_verifiers() -> str | None:
 def neutralize_logs() -> None:
     """Pass all log records, warnings and progress bars through `printable`, bounded in length.
 
-    Call it before a library that logs is imported; a second call changes nothing.
+    Call it before a library that logs is imported. A second call changes nothing.
     """
     if logging.getLogRecordFactory() is _Record:
         return
@@ -94,4 +94,6 @@ class _Record(logging.LogRecord):
 
 def _safe_text(text: str) -> str:
     safe = printable(text[:_LONGEST])
-    return safe if len(text) <= _LONGEST else f"{safe} … ({len(text)} characters)\n"
+    if len(text) > _LONGEST:
+        safe += f" … ({len(text)} characters)\n"
+    return safe

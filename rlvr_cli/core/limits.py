@@ -1,4 +1,4 @@
-"""Limits: bound what untrusted files may compute, and count the cores that this process may use."""
+"""Bound what untrusted files may compute, and count the cores that this process may use."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 
 _AGAIN_S = 1.0
-"""Seconds from one alarm to the next, should a callback have swallowed the first."""
+"""Seconds from one alarm to the next, in case a callback swallowed the first."""
 _GROUPS = Path("/sys/fs/cgroup")
 _NO_LIMIT = 1e6
 
@@ -21,7 +21,7 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
     """Raise TimeoutError after `seconds`, and MemoryError if the block takes more than `memory`
     bytes beyond what the process has.
 
-    Time is bounded on the main thread only, memory where /proc tells what is in use.
+    Time is bounded on the main thread only, and memory only if /proc tells what is in use.
     """
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -33,9 +33,9 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
     try:
         with suppress(OSError, ValueError):
             pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
-            most = int(pages) * resource.getpagesize() + memory
-            lower = min([most, *(limit for limit in limits if limit >= 0)])
-            resource.setrlimit(resource.RLIMIT_AS, (lower, limits[1]))
+            largest = int(pages) * resource.getpagesize() + memory
+            soft_limit = min([largest, *(limit for limit in limits if limit >= 0)])
+            resource.setrlimit(resource.RLIMIT_AS, (soft_limit, limits[1]))
         if is_timed:
             signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
         yield
@@ -47,9 +47,12 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
 
 
 def thread_limit() -> int:
-    """Return the most threads worth starting: the usable cores, or fewer by OMP_NUM_THREADS."""
+    """Return the largest number of threads that is of use: the usable cores, or OMP_NUM_THREADS if
+    that is less."""
     wanted = re.match(r"\s*0*([1-9]\d*)", os.environ.get("OMP_NUM_THREADS", ""))
-    return min(usable_cores(), int(wanted[1])) if wanted else usable_cores()
+    if wanted is None:
+        return usable_cores()
+    return min(usable_cores(), int(wanted[1]))
 
 
 def usable_cores() -> int:
@@ -64,10 +67,10 @@ def usable_cores() -> int:
 
 
 def cgroup_cores(membership: str, root: Path) -> float:
-    """Return the tightest CPU quota in cores, a million if there is none.
+    """Return the smallest CPU quota in cores, or a million without a quota.
 
-    `membership` is the text of /proc/self/cgroup, `root` where the groups are mounted; version 2
-    names a quota in `cpu.max`, version 1 in two files. A group's limit holds for those below it.
+    `membership` is the text of /proc/self/cgroup, and the groups are mounted at `root`. Version 2
+    has a quota in `cpu.max`, version 1 in two files. A group's limit also holds for its children.
     """
     quotas = [_NO_LIMIT]
     for line in membership.splitlines():

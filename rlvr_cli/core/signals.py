@@ -10,26 +10,30 @@ from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S = 0.02
-"""Seconds until a signal that fell into an import is looked at again."""
-_WAITING = b"\nstopping as soon as this step is saved; once more to leave at once\n"
+"""Seconds until a signal that arrived during an import is looked at again."""
+_STOPPING = b"\nstopping as soon as this step is saved; once more to leave at once\n"
 _in_force: list["Interrupts"] = []
+"""The handlers that are entered, the innermost one last."""
 
 
 class Interrupts:
-    """Handle signals by KeyboardInterrupt: at once inside `interruptible`, elsewhere at the next
-    `interruptible`; a second signal raises it anywhere. A signal that falls into an import raises
-    it at the import's end: torch's C++ code, while its module is imported, ends the process over an
-    exception.
+    """Turn signals into KeyboardInterrupt at a place where no work is spoiled.
 
-    Python drops what is raised inside a destructor or a callback of the import system, with a
-    traceback, which is not shown. So the signal is also kept as a flag, at which
-    `raise_if_interrupted` and the end of `interruptible` look. Each of several processes has to
-    stop where the others do: if not `alone`, the first signal raises only within `at_once`, and
-    `is_interrupted` tells that it came.
+    The first signal raises it at once inside `interruptible`, and otherwise at the next
+    `interruptible`. A second signal raises it anywhere. A signal that arrives during an import
+    raises it at the import's end: torch's C++ code ends the process over an exception while its
+    module is imported.
+
+    Python drops an exception inside a destructor or a callback of the import system, with a
+    traceback, which is not shown. So the signals are counted as well, and `raise_if_interrupted`
+    and the end of `interruptible` look at the count. Several processes have to stop at the same
+    place: if not `alone`, the first signal raises only within `at_once`, and `is_interrupted` tells
+    that it came.
     """
 
     def __init__(self, alone: bool = True) -> None:
-        self._signals, self._alone = 0, alone
+        self._signals = 0
+        self._alone = alone
         self._interruptible = False
         self._before: dict[signal.Signals, Any] = {}
         self._hook = sys.unraisablehook
@@ -37,7 +41,8 @@ class Interrupts:
     def __enter__(self) -> "Interrupts":
         self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, _look_again)
-        self._hook, sys.unraisablehook = sys.unraisablehook, self._show_others
+        self._hook = sys.unraisablehook
+        sys.unraisablehook = self._show_others
         _in_force.append(self)
         return self
 
@@ -53,7 +58,7 @@ class Interrupts:
     @contextmanager
     def interruptible(self) -> Iterator[None]:
         """Enter a block that may be left anywhere. After a signal it ends with KeyboardInterrupt,
-        even if the first was dropped or came out as another error."""
+        even if an earlier one was dropped or turned into another error."""
         self._interruptible = self._alone
         try:
             raise_if_interrupted()
@@ -76,7 +81,7 @@ class Interrupts:
         if self._interruptible:
             _look_again(number, frame)
         else:
-            os.write(2, _WAITING)
+            os.write(2, _STOPPING)
 
 
 @contextmanager
@@ -86,7 +91,8 @@ def at_once() -> Iterator[None]:
         yield
         return
     innermost = _in_force[-1]
-    before, innermost._interruptible = innermost._interruptible, True
+    before = innermost._interruptible
+    innermost._interruptible = True
     try:
         raise_if_interrupted()
         yield
@@ -96,7 +102,7 @@ def at_once() -> Iterator[None]:
 
 def is_interrupted() -> bool:
     """Return whether a signal came."""
-    return any(each._signals for each in _in_force)
+    return any(handler._signals for handler in _in_force)
 
 
 def raise_if_interrupted() -> None:

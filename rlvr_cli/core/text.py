@@ -8,7 +8,7 @@ from typing import Any
 GIB = 1 << 30
 """Bytes of a gibibyte."""
 LONGEST_ANSWER = 10_000
-"""Characters of a gold answer at most; a longer one is a mistake, which every row would repeat."""
+"""Characters of a gold answer at most. A longer one is a mistake, which every row would repeat."""
 DEEPEST = 100
 """Levels of nesting in a problem's own fields at most."""
 SHORT = 100
@@ -47,12 +47,14 @@ def printable(text: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Put the text on one line, cut if it is long."""
-    return " ".join((text if len(text) <= SHORT else f"{text[:SHORT]}…").splitlines())
+    """Put the text on one line, and cut it if it is long."""
+    if len(text) > SHORT:
+        text = f"{text[:SHORT]}…"
+    return " ".join(text.splitlines())
 
 
 def format_value(value: Any) -> str:
-    """Format any value for a message, cut if it is long or deep."""
+    """Format any value for a message, and cut it if it is long or deep."""
     try:
         return shortened(repr(value) if isinstance(value, str) else reprlib.repr(value))
     except ValueError:  # an int of thousands of digits
@@ -66,9 +68,9 @@ def first_mistake(error: ValueError) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors(include_url=False)[0]
-    where = ".".join(shortened(str(part)) for part in first["loc"])
+    name = ".".join(shortened(str(part)) for part in first["loc"])
     wrong = what_is_wrong(first)
-    return f"{where}{wrong}" if where else wrong.lstrip(": ")
+    return f"{name}{wrong}" if name else wrong.lstrip(": ")
 
 
 def what_is_wrong(error: Mapping[str, Any]) -> str:
@@ -76,17 +78,19 @@ def what_is_wrong(error: Mapping[str, Any]) -> str:
     words = _WRONG.get(error["type"]) or _WRONG.get(error["type"].partition("_")[0])
     if words is None:
         return f": {error['msg'].removeprefix('Value error, ')}"
-    bounds = error.get("ctx", {}).items()
-    short = {name: f"{n:g}" if isinstance(n, float) else n for name, n in bounds}
-    return f" {words.format(**short)}"
+    bounds = dict(error.get("ctx", {}))
+    for name, bound in bounds.items():
+        if isinstance(bound, float):
+            bounds[name] = f"{bound:g}"
+    return f" {words.format(**bounds)}"
 
 
 def is_too_deep(value: Any, levels: int = DEEPEST) -> bool:
     """Return whether lists and objects are nested more than `levels` deep."""
     if not isinstance(value, dict | list):
         return False
-    inside = value.values() if isinstance(value, dict) else value
-    return levels == 0 or any(is_too_deep(part, levels - 1) for part in inside)
+    parts = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(is_too_deep(part, levels - 1) for part in parts)
 
 
 def plural(count: int, noun: str) -> str:
@@ -95,7 +99,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def opens_thought(prompt: str | None) -> bool:
-    """Return whether a rendered prompt opens <think> by itself; False where it is not known."""
+    """Return whether a rendered prompt opens <think> by itself. Return False without a prompt."""
     return (prompt or "").rstrip().endswith("<think>")
 
 

@@ -22,7 +22,7 @@ TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
 NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
 """Verdicts that are not about the response: it gets no reward."""
 TIE = 1e-9
-"""Rewards that differ by no more are equal: sums of weighted ones round at 1e-16 of their size."""
+"""Rewards that differ by no more are equal. Weighted sums round at 1e-16 of their size."""
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 
@@ -40,14 +40,14 @@ def by_key(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem as it was read; `answer` is None where no gold answer is known (sample)."""
+    """One problem as it was read. `answer` is None if there is no gold answer, as in `sample`."""
 
     id: str
     problem: str
     answer: str | None
     extra: dict[str, Any] = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
-    """The turns before the problem, where it is the last turn of a chat."""
+    """The turns before the problem, if it is the last turn of a chat."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class Completion:
-    """One sampled response; an end-of-sequence token is the last of `token_ids`."""
+    """One sampled response. If it ended by itself, its last token is an end-of-sequence token."""
 
     token_ids: Sequence[int]
     logprobs: Sequence[float]
@@ -90,22 +90,23 @@ class Rollout:
     completion: Completion
     text: str
     verification: Verification | None
-    """None where no gold answer is known."""
+    """None if there is no gold answer."""
     reward: float | None
-    """None where the response was not judged: no gold, one that cannot be read, or a timeout."""
+    """None if the response was not judged: no gold answer, an unreadable one, or a timeout."""
     rewards: Mapping[str, float] = field(default_factory=dict)
-    """The values by name whose weighted sum `reward` is, where others than `math` are asked for."""
+    """The rewards by name whose weighted sum is `reward`, if there are others than `math`."""
 
     @property
     def is_correct(self) -> bool:
-        """Return whether the verdict is `correct`, which includes a format that is required."""
+        """Return whether the verdict is `correct`, which includes a required format."""
         return self.verification is not None and self.verification.verdict is Verdict.CORRECT
 
     @property
     def has_verdict(self) -> bool:
-        """Return whether a verdict was reached, also where rewards of one's own pay without one."""
-        made = self.verification
-        return self.reward is not None and (made is None or made.verdict not in NO_SIGNAL)
+        """Return whether the response has a reward, and its verdict, if any, is about it."""
+        if self.reward is None:
+            return False
+        return self.verification is None or self.verification.verdict not in NO_SIGNAL
 
 
 @dataclass(frozen=True)
@@ -118,31 +119,33 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether 0 < correct < judged, DAPO's condition; shaping never enters."""
+        """Return whether 0 < correct < judged, DAPO's condition. Shaped rewards do not matter."""
         verdicts = [rollout.is_correct for rollout in self.rollouts if rollout.has_verdict]
         return 0 < sum(verdicts) < len(verdicts)
 
     def differs_in(self, metric: str) -> bool:
-        """Return whether judged responses differ in accuracy (or `auto`), reward, or a reward."""
+        """Return whether judged responses differ in accuracy (or `auto`), in the sum `reward`, or
+        in one of the rewards."""
         if metric in ("accuracy", "auto"):
             return self.is_mixed
-        is_sum = metric == "reward"
-        return differ(r.reward if is_sum else r.rewards.get(metric, r.reward) for r in self.judged)
+        if metric == "reward":
+            return are_different(rollout.reward for rollout in self.judged)
+        return are_different(r.rewards.get(metric, r.reward) for r in self.judged)
 
     @property
     def judged(self) -> list[Rollout]:
-        """Return the responses with a verdict of their own: no timeout, no unreadable gold."""
+        """Return the responses that have a reward: no timeout, no unreadable gold answer."""
         return [rollout for rollout in self.rollouts if rollout.reward is not None]
 
 
-def differ(rewards: Iterable[float | None]) -> bool:
-    """Return whether rewards, none of them None, differ by more than `TIE`."""
-    paid = [reward for reward in rewards if reward is not None]
-    return bool(paid) and max(paid) - min(paid) > TIE
+def are_different(rewards: Iterable[float | None]) -> bool:
+    """Return whether two of the rewards differ by more than `TIE`. None is left out."""
+    numbers = [reward for reward in rewards if reward is not None]
+    return bool(numbers) and max(numbers) - min(numbers) > TIE
 
 
 def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
-    """Convert groups to JSON values, their prompts to positions in `prompts`."""
+    """Convert groups to JSON values, and their prompts to positions in `prompts`."""
     index = {id(prompt): number for number, prompt in enumerate(prompts)}
     return [
         {
@@ -164,16 +167,18 @@ def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[d
 
 
 def groups_from_json(rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) -> list[Group]:
-    """Convert back what `groups_as_json` returned."""
+    """Convert the values that `groups_as_json` returned back to groups."""
     groups = []
     for row in rows:
-        prompt, rollouts = prompts[row["prompt"]], []
+        prompt = prompts[row["prompt"]]
+        rollouts = []
         for sample, values in enumerate(row["rollouts"]):
-            completion, verification = Completion(**values["completion"]), values["verification"]
+            fields = dict(values)
+            fields["completion"] = Completion(**fields["completion"])
+            verification = fields["verification"]
             if verification is not None:
                 verdict = Verdict(verification["verdict"])
-                verification = Verification(**verification | {"verdict": verdict})
-            objects = {"completion": completion, "verification": verification}
-            rollouts.append(Rollout(prompt, sample, **values | objects))
+                fields["verification"] = Verification(**{**verification, "verdict": verdict})
+            rollouts.append(Rollout(prompt, sample, **fields))
         groups.append(Group(prompt, tuple(rollouts), row["weight_version"]))
     return groups

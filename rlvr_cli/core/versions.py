@@ -65,7 +65,7 @@ def installed_version(library: str) -> str | None:
 
 
 def release(version: str) -> tuple[int, int] | None:
-    """Return major and minor number of a version. Return None if it has none."""
+    """Return major and minor number of a version. Return None if it does not have them."""
     numbers = re.match(r"(\d+)\.(\d+)", version)
     if numbers is None:
         return None
@@ -82,31 +82,33 @@ def describe_versions(libraries: list[str]) -> str:
 
 
 def untried_versions(libraries: list[str]) -> str | None:
-    """Describe which of these libraries are outside of the range that was tried, in one line.
-    Return None if there is none."""
+    """Describe which of these libraries are outside the range that was tried, in one line. Return
+    None if all are inside it."""
     texts = []
     requirements = []
     for library in libraries:
         version = installed_version(library)
-        tried = TRIED[library]
+        releases = TRIED[library]
         if version is None:
             continue
-        found = release(version)
-        if found is None or not tried.oldest <= found <= tried.newest:
-            texts.append(f"{library} {version} was not tried ({tried} were)")
-            requirements.append(f"'{library}{tried.requirement}'")
+        installed_release = release(version)
+        if installed_release is None or not (
+            releases.oldest <= installed_release <= releases.newest
+        ):
+            texts.append(f"{library} {version} was not tried ({releases} were)")
+            requirements.append(f"'{library}{releases.requirement}'")
     if not texts:
         return None
     return f"{', '.join(texts)}; to be safe: pip install {' '.join(requirements)}"
 
 
 def known_fault() -> str | None:
-    """Describe a library that is known to break rlvr, and what to install. Return None if there is
-    none. It imports no library, so that it can come before all of them."""
+    """Describe a library that is known to break rlvr, and what to install. Return None if all are
+    fine. It imports no library, so that it can be called before any import."""
     for library, fault in FAULTS.items():
         version = installed_version(library)
-        found = release(version or "")
-        if found is not None and found < fault.before:
+        installed_release = release(version or "")
+        if installed_release is not None and installed_release < fault.before:
             return (
                 f"{library} {version} is too old, {fault.reason}: "
                 f"pip install '{library}{TRIED[library].requirement}'"

@@ -8,8 +8,9 @@ import yaml
 from rlvr_cli.core.text import DEEPEST, shortened
 
 LARGEST_YAML = 100_000
-"""Characters of a document at most; the parser takes about a second for them."""
-_TEXT, _BOOL = "tag:yaml.org,2002:str", "tag:yaml.org,2002:bool"
+"""Characters of a document at most. The parser takes about a second for them."""
+_TEXT = "tag:yaml.org,2002:str"
+_BOOL = "tag:yaml.org,2002:bool"
 
 
 class _Loader(yaml.SafeLoader):
@@ -26,13 +27,8 @@ class _Loader(yaml.SafeLoader):
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
-        seen = set()
-        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
-            if key.tag != _TEXT or not isinstance(key, yaml.ScalarNode):
-                raise _refused("a key that is no text", key)
-            if key.value in seen:
-                raise _refused(f"the key {shortened(key.value)} stands twice", key)
-            seen.add(key.value)
+        if isinstance(node, yaml.MappingNode):
+            _check_keys(node.value)
         return node
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
@@ -44,8 +40,23 @@ class _Loader(yaml.SafeLoader):
             raise _refused("a value that its tag does not allow", node) from None
 
 
+def _check_keys(pairs: Any) -> None:
+    """Raise ComposerError for a key that is not a text, or that occurs twice."""
+    names = set()
+    for key, _ in pairs:
+        if key.tag != _TEXT or not isinstance(key, yaml.ScalarNode):
+            raise _refused("a key that is no text", key)
+        if key.value in names:
+            raise _refused(f"the key {shortened(key.value)} stands twice", key)
+        names.add(key.value)
+
+
+def _without_bool(resolvers: Any) -> Any:
+    return [resolver for resolver in resolvers if resolver[0] != _BOOL]
+
+
 _Loader.yaml_implicit_resolvers = {
-    start: [(tag, pattern) for tag, pattern in resolvers if tag != _BOOL]
+    start: _without_bool(resolvers)
     for start, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 _Loader.add_implicit_resolver(_BOOL, re.compile("^(true|false)$"), list("tf"))
@@ -59,9 +70,9 @@ def load_yaml(text: str) -> Any:
         return yaml.load(text, _Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
+        place = f"line {mark.line + 1}: " if mark else ""
         reason = " ".join(str(getattr(error, "problem", error) or "no reason given").split())
-        raise ValueError(f"{where}not valid YAML ({shortened(reason)})") from None
+        raise ValueError(f"{place}not valid YAML ({shortened(reason)})") from None
 
 
 def _refused(reason: str, at: Any) -> yaml.MarkedYAMLError:

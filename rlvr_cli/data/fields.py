@@ -1,9 +1,9 @@
-"""Read problem, gold answer, id and response from a row, whatever its fields are called."""
+"""Read problem, gold answer, id and response from a row, whatever names its fields have."""
 
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -13,26 +13,48 @@ from rlvr_cli.core.types import FieldName, Problem, Turn
 from verifiers import boxed_answer, restored_commands
 
 Gold = Literal["text", "hashes", "boxed"]
-"""Where a set's gold answer stands in its field: the whole text, behind `####`, in the last box."""
+"""The place of a set's gold answer in its field: the whole text, after `####`, in the last box."""
 Rule = Gold | Literal["long"]
-"""`long`: behind `####` or in a box of a long text; the whole of a short line."""
+"""The rule that finds a gold answer. `long` takes the whole of a short line, and of a longer text
+what comes after `####` or is in a box."""
 ALIASES: dict[FieldName, tuple[str, ...]] = {
     "problem": (
-        *("problem", "body+question", "question", "prompt", "instruction+input", "instruction"),
-        *("input", "messages"),
+        "problem",
+        "body+question",
+        "question",
+        "prompt",
+        "instruction+input",
+        "instruction",
+        "input",
+        "messages",
     ),
     "answer": (
-        *("answer", "solution", "ground_truth", "target", "gold", "final_answer", "output"),
-        *("expected_answer", "reward_model.ground_truth", "verification_info.ground_truth"),
+        "answer",
+        "solution",
+        "ground_truth",
+        "target",
+        "gold",
+        "final_answer",
+        "output",
+        "expected_answer",
+        "reward_model.ground_truth",
+        "verification_info.ground_truth",
     ),
     "id": ("id", "problem_id", "question_id"),
     "response": (
-        *("response", "responses", "completion", "completions", "generation", "generations"),
-        *("prediction", "predictions", "model_output"),
+        "response",
+        "responses",
+        "completion",
+        "completions",
+        "generation",
+        "generations",
+        "prediction",
+        "predictions",
+        "model_output",
     ),
 }
 """The paths at which each field is looked for, in this order."""
-_LIKE: dict[FieldName, re.Pattern[str]] = {
+_SIMILAR: dict[FieldName, re.Pattern[str]] = {
     "problem": re.compile(""),
     "answer": re.compile(r"answer|truth|gold|target|solution|label|result|final", re.IGNORECASE),
     "response": re.compile(r"respon|output|complet|generat|predict|text", re.IGNORECASE),
@@ -40,15 +62,19 @@ _LIKE: dict[FieldName, re.Pattern[str]] = {
 }
 """Patterns of other names that a field may have, for advice."""
 _POSITION = re.compile(r"(^|[_.])(index|idx|position|id)$", re.IGNORECASE)
-"""Names of places and keys, which hold no text of a problem."""
+"""Names of positions and keys, which hold no text of a problem."""
+_DERIVATIONS = ("solution", "output", "messages")
+"""Fields that may hold a derivation: the gold answer is then in a box or after `####`."""
 _HASHES = "####"
-_BARE = 64
-"""Characters up to which a line without a mark is a gold answer by the rule `long`."""
-_PROOF, _NO_ANSWERS = "proof", ("", "notfound", "proof")
-"""What sets such as NuminaMath-1.5 write where there is no answer; a box in a proof is none."""
+_LONGEST_LINE = 64
+"""Characters of a line that is a gold answer as a whole, by the rule `long`."""
+_PROOF = "proof"
+_NO_ANSWERS = ("", "notfound", _PROOF)
+"""The texts that sets such as NuminaMath-1.5 have in place of an answer."""
 _ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(-?\d{1,9})\]")
 _SHOWN = 12
+"""Field names in a message at most."""
 
 
 class BadRowError(Exception):
@@ -56,87 +82,111 @@ class BadRowError(Exception):
 
 
 class FieldReader:
-    """Reads rows as problems, and counts from where each field was taken.
+    """Reads rows as problems, and counts which fields they were read from.
 
-    `paths` are a problem set's own, tried before `ALIASES`, and `gold` is the rule for its answers;
-    `given` are the user's paths, tried alone. Once a gold answer stood behind `####`, the rule for
-    its field is `long` in the rows after it.
+    `set_paths` are a problem set's paths, tried before `ALIASES`, and `gold` is the rule for its
+    answers. `user_paths` are tried alone. After a gold answer that came after `####`, the rule for
+    its field is `long` in the following rows.
     """
 
     def __init__(
         self,
-        paths: Mapping[FieldName, str] | None = None,
-        given: Mapping[FieldName, str] | None = None,
+        set_paths: Mapping[FieldName, str] | None = None,
+        user_paths: Mapping[FieldName, str] | None = None,
         gold: Gold | None = None,
     ) -> None:
-        paths, self.given = paths or {}, given or {}
-        of_set = {field: (paths[field], *ALIASES[field]) for field in paths}
-        self.paths = ALIASES | of_set | {field: (path,) for field, path in self.given.items()}
-        if "response" in self.given and "answer" not in self.given:  # it is not its own gold
-            others = (path for path in self.paths["answer"] if path != self.given["response"])
-            self.paths["answer"] = tuple(others)
-        # These may be derivations: a gold in a box or behind `####`, or one short line.
-        self._rules: dict[str, Rule] = dict.fromkeys(("solution", "output", "messages"), "long")
-        if gold is not None and "answer" in paths:
-            self._rules[paths["answer"]] = gold
-        if "answer" in self.given:
-            self._rules[self.given["answer"]] = "text"
-        self.taken: dict[FieldName, Counter[str]] = {field: Counter() for field in ALIASES}
+        set_paths = set_paths or {}
+        self.user_paths = user_paths or {}
+        self.paths = dict(ALIASES)
+        for field, path in set_paths.items():
+            self.paths[field] = (path, *ALIASES[field])
+        for field, path in self.user_paths.items():
+            self.paths[field] = (path,)
+        response_path = self.user_paths.get("response")
+        if "answer" not in self.user_paths:  # a response is not its own gold answer
+            self.paths["answer"] = tuple(p for p in self.paths["answer"] if p != response_path)
+        self._rules: dict[str, Rule] = dict.fromkeys(_DERIVATIONS, "long")
+        if gold is not None and "answer" in set_paths:
+            self._rules[set_paths["answer"]] = gold
+        if "answer" in self.user_paths:
+            self._rules[self.user_paths["answer"]] = "text"
+        self.sources: dict[FieldName, Counter[str]] = {field: Counter() for field in ALIASES}
+        """How often each field was read from which path."""
         self.has_chats = False
         """Whether a problem was a chat, which is a whole prompt already."""
 
     def problem(
         self, row: Any, default_id: str, need_answer: bool = True, need_response: bool = False
     ) -> Problem:
-        """Read a row as a problem; with `need_response` also a response, from its field or the
-        chat's last assistant turn, into `extra`. Raises BadRowError."""
-        path, value = self._first(row, "problem")
+        """Read a row as a problem. Raises BadRowError.
+
+        With `need_response` a response is read as well, from its field or the chat's last assistant
+        turn, into `extra`.
+        """
+        path, value = self._find(row, "problem")
         if value is None:
             raise BadRowError(self._missing(row, "problem"))
         value = stored_chat(value)
-        turns, text, reply = read_chat(value, path) if is_chat(value) else ((), value, None)
+        turns: tuple[Turn, ...] = ()
+        text = value
+        reply = None
+        source = path
+        if is_chat(value):
+            turns, text, reply = read_chat(value, path)
+            source = f"{path}'s last user turn"
         text = checked_text(text, path)
-        answer, source = self._answer(row, reply, path, need_answer)
-        id_path, identity = self._identity(row)
-        self.has_chats |= is_chat(value)
-        self.taken["problem"][f"{path}'s last user turn" if is_chat(value) else path] += 1
-        extra = _without(row, *path.split("+"), source or path, id_path)
+        answer, answer_path = self._answer(row, reply, path, need_answer)
+        id_path, problem_id = self._id(row)
+        self.sources["problem"][source] += 1
+        if source != path:
+            self.has_chats = True
+        extra = _without(row, *path.split("+"), answer_path or path, id_path)
         if need_response:
-            place, value = self._first(row, "response")
-            response = lone_turn(value, place)
-            if response is None and reply is None:
+            response_path, response = self._find(row, "response")
+            response = lone_turn(response, response_path)
+            if response is None:
+                response = reply
+            if response is None:
                 raise BadRowError("no field response, which --algo sft learns")
-            extra = _without(extra, place)
-            extra["response"] = checked_text(reply if response is None else response, "response")
-        return Problem(identity or default_id, text, answer, extra, turns)
+            extra = _without(extra, response_path)
+            extra["response"] = checked_text(response, "response")
+        return Problem(problem_id or default_id, text, answer, extra, turns)
 
     def judged(self, row: Any, need_answer: bool) -> tuple[Problem, tuple[str, ...]]:
-        """Read a row of responses: its problem, with an empty id or text where it has none, and the
-        responses. Raises BadRowError."""
-        path, value = self._first(row, "problem")
+        """Read a row of responses: its problem, whose id or text is empty if the row has none, and
+        the responses. Raises BadRowError."""
+        path, value = self._find(row, "problem")
         value = stored_chat(value)
-        place, responses = self._responses(row)
+        response_path, responses = self._responses(row)
         text = read_chat(value, path)[1] if is_chat(value) else value
-        has_text = isinstance(text, str) and bool(text.strip())
-        if not has_text and "problem" in self.given:
+        if isinstance(text, str) and text.strip():
+            text = checked_text(text, path)
+        elif "problem" in self.user_paths:
             raise BadRowError(self._missing(row, "problem"))
-        text = checked_text(text, path) if has_text else ""
+        else:
+            text = ""
         answer, _ = self._answer(row, None, "", need_answer)
-        extra = _without(row, place, *path.split("+"))
-        return Problem(self._identity(row)[1], text, answer, extra), responses
+        extra = _without(row, response_path, *path.split("+"))
+        return Problem(self._id(row)[1], text, answer, extra), responses
 
-    def describe_taken(self) -> str:
+    def describe_sources(self) -> str:
         """Describe the fields that were read: `problem from question, answer from …`."""
         parts = []
         for field in ("problem", "answer"):
-            if counts := self.taken[field].most_common():
-                texts = [f"{name} ({n})" if len(counts) > 1 else name for name, n in counts]
-                parts.append(f"{field} from {', '.join(texts)}")
+            counts = self.sources[field]
+            names = list(counts)
+            if len(counts) > 1:
+                names = [f"{name} ({count})" for name, count in counts.most_common()]
+            if names:
+                parts.append(f"{field} from {', '.join(names)}")
         return ", ".join(parts)
 
-    def _first(self, row: Any, field: FieldName) -> tuple[str, Any]:
-        """Return the first path of a field that the row has, and its value: an empty text only if
-        there is no other; the last path and None if there is none."""
+    def _find(self, row: Any, field: FieldName) -> tuple[str, Any]:
+        """Return the first path of a field at which the row has a value, and the value.
+
+        An empty text counts only if there is no other value. Return the last path and None if there
+        is no value at all.
+        """
         if not isinstance(row, dict):
             raise BadRowError("not a JSON object")
         empty = None
@@ -148,18 +198,18 @@ class FieldReader:
                 return path, value
         return empty or (self.paths[field][-1], None)
 
-    def _identity(self, row: Mapping[str, Any]) -> tuple[str, str]:
-        """Return the path of the id and the id, empty if the row has none."""
-        path, value = self._first(row, "id")
+    def _id(self, row: Mapping[str, Any]) -> tuple[str, str]:
+        """Return the path of the id and the id, which is empty if the row has none."""
+        path, value = self._find(row, "id")
         if value is None or isinstance(value, dict | list) or not str(value).strip():
-            if "id" in self.given:
+            if "id" in self.user_paths:
                 raise BadRowError(self._missing(row, "id"))
             return path, ""
         return path, _plain_number(value) if isinstance(value, float) else str(value)
 
     def _responses(self, row: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
-        """Return the path of a row's responses and the responses: a text or several, also as JSON
-        in a text. Raises BadRowError if there is none, or more than one path."""
+        """Return the path of a row's responses and the responses: a text, a list of texts, or such
+        a list as JSON in a text. Raises BadRowError if there is no path, or more than one."""
         paths = [path for path in self.paths["response"] if value_at(row, path) is not None]
         if not paths:
             raise BadRowError(self._missing(row, "response"))
@@ -172,33 +222,36 @@ class FieldReader:
         if isinstance(value, str) and path.endswith("s"):
             parsed = _parsed(value)
             value = parsed if isinstance(parsed, list) else value
-        texts = [lone_turn(text, path) for text in value] if isinstance(value, list) else [value]
-        numbers = [number for number, text in enumerate(texts, 1) if not isinstance(text, str)]
-        if numbers or not texts:
-            wrong = "an empty list" if value == [] else "neither a text nor a list of texts"
-            if len(texts) > 1:
-                first = texts[numbers[0] - 1]
-                kind = "null" if first is None else format_value(first)
-                wrong += f" (number {numbers[0]} of {len(texts)} is {kind})"
-            raise BadRowError(f"field {path} is {wrong}")
+        if not isinstance(value, list):
+            value = [value]
+        elif not value:
+            raise BadRowError(f"field {path} is an empty list")
+        texts = [lone_turn(text, path) for text in value]
+        for number, text in enumerate(texts, 1):
+            if not isinstance(text, str):
+                wrong = f"field {path} is neither a text nor a list of texts"
+                if len(texts) > 1:
+                    kind = "null" if text is None else format_value(text)
+                    wrong += f" (number {number} of {len(texts)} is {kind})"
+                raise BadRowError(wrong)
         return path, tuple(texts)
 
     def _answer(
-        self, row: Mapping[str, Any], reply: str | None, chat: str, need_answer: bool
+        self, row: Mapping[str, Any], reply: str | None, chat_path: str, need_answer: bool
     ) -> tuple[str | None, str | None]:
-        """Return the gold answer and its path; `reply`, the last assistant turn of the chat at the
-        path `chat`, is read if no field has one. Raises BadRowError."""
+        """Return the gold answer and its path. If no field has one, it is read from `reply`, the
+        last assistant turn of the chat at `chat_path`. Raises BadRowError."""
         reason = ""
         fields = [(path, value_at(row, path)) for path in self.paths["answer"]]
-        if "answer" not in self.given:
-            fields.append((chat, reply))
+        if "answer" not in self.user_paths:
+            fields.append((chat_path, reply))
         for path, value in fields:
-            rule = "long" if path == chat else self._rules.get(path, "text")
+            rule = "long" if path == chat_path else self._rules.get(path, "text")
             if value is None:
                 continue
             if isinstance(value, str) and value.strip() in _NO_ANSWERS:
                 reason = reason or f"field {path} is {value.strip() or 'empty'}"
-                if value.strip() == _PROOF:
+                if value.strip() == _PROOF:  # a box in a proof is not an answer
                     break
                 continue
             try:
@@ -210,7 +263,7 @@ class FieldReader:
                 continue
             if _HASHES in place:
                 self._rules.setdefault(path, "long")
-            self.taken["answer"][f"{path}{place}"] += 1
+            self.sources["answer"][f"{path}{place}"] += 1
             return answer, path
         if need_answer:
             raise BadRowError(reason or self._missing(row, "answer"))
@@ -220,87 +273,104 @@ class FieldReader:
         """Write that a field is missing, which fields there are, and which --field might do."""
         leaves = list(_leaf_paths(row))
         names = [shortened(name) for name, _ in leaves[:_SHOWN]]
-        has = f"it has {', '.join(names) or 'no fields'}{' …' if len(leaves) > _SHOWN else ''}"
-        if field in self.given:
-            return f"no {self.given[field]}, which --field {field} names; {has}"
-        if null := next((path for path in self.paths[field] if path in row), None):
-            return f"field {null} is null"
-        taken = {path for paths in self.paths.values() for path in paths}
+        listing = f"it has {', '.join(names) or 'no fields'}"
+        if len(leaves) > _SHOWN:
+            listing += " …"
+        if field in self.user_paths:
+            return f"no {self.user_paths[field]}, which --field {field} names; {listing}"
+        for path in self.paths[field]:
+            if path in row:
+                return f"field {path} is null"
+        name = shortened(self._similar_name(leaves, field))
+        counts = self.sources[field].most_common(1)
+        if counts:
+            listing += f" (rows before it: {field} from {counts[0][0]})"
+        return f"no field {field}; {listing}: name the one that holds it, --field {field}={name}"
+
+    def _similar_name(self, leaves: Sequence[tuple[str, Any]], field: FieldName) -> str:
+        """Return the name of a field that may be this one. Return NAME if there is none."""
+        known = {path for paths in self.paths.values() for path in paths}
         if field == "response":
-            taken -= set(ALIASES["answer"])
-        free = (
-            name
-            for name, value in leaves
-            if name.lower() not in taken
-            and isinstance(value, str | int | float | list)
-            and (field == "id" or not _POSITION.search(name))
-        )
-        best = shortened(next(filter(_LIKE[field].search, free), "NAME"))
-        if earlier := self.taken[field].most_common(1):
-            has += f" (rows before it: {field} from {earlier[0][0]})"
-        return f"no field {field}; {has}: name the one that holds it, --field {field}={best}"
+            known -= set(ALIASES["answer"])
+        for name, value in leaves:
+            is_position = field != "id" and _POSITION.search(name)
+            if name.lower() in known or is_position or not _SIMILAR[field].search(name):
+                continue
+            if isinstance(value, str | int | float | list):
+                return name
+        return "NAME"
 
 
 def value_at(row: Any, path: str) -> Any:
-    """Return the value at a path such as `a.b[0].c`, whatever its case; None if there is none.
+    """Return the value at a path such as `a.b[0].c`, in any case. Return None if there is none.
 
     A text that holds JSON is parsed on the way. `a+b` joins two texts.
     """
-    if isinstance(row, Mapping) and (whole := _key(row, path)) is not None:
-        return row[whole]
+    if isinstance(row, Mapping):
+        key = _key(row, path)
+        if key is not None:
+            return row[key]
     if "+" in path:
         parts = [value_at(row, part) for part in path.split("+")]
-        is_all = all(isinstance(part, str) and part.strip() for part in parts)
-        return "\n\n".join(parts) if is_all else None
+        if all(isinstance(part, str) and part.strip() for part in parts):
+            return "\n\n".join(parts)
+        return None
     steps = list(_STEP.finditer(path))
     if "".join(step[0] for step in steps) != path:
         return None
+    value = row
     for step in steps:
-        name, number = step.groups()
-        if isinstance(row, str):
-            row = _parsed(row)
-        if name and isinstance(row, Mapping):
-            key = _key(row, name)
-            row = None if key is None else row[key]
-        elif number and isinstance(row, list | tuple):
-            at = int(number)
-            row = row[at] if -len(row) <= at < len(row) else None
-        else:
-            return None
-    return row
+        value = _value_inside(value, *step.groups())
+    return value
+
+
+def _value_inside(value: Any, name: str | None, index: str | None) -> Any:
+    """Return what an object has under the name, or a list at the index. Return None if nothing."""
+    if isinstance(value, str):
+        value = _parsed(value)
+    if name and isinstance(value, Mapping):
+        key = _key(value, name)
+        return None if key is None else value[key]
+    if index and isinstance(value, list | tuple):
+        place = int(index)
+        return value[place] if -len(value) <= place < len(value) else None
+    return None
 
 
 def _without(row: Mapping[str, Any], *paths: str) -> dict[str, Any]:
-    """Return the fields of a row but those at the paths."""
+    """Return the fields of a row except those at the paths."""
     used = {_key(row, path) for path in paths}
     return {key: value for key, value in row.items() if key not in used}
 
 
 def _parsed(text: str) -> Any:
-    """Parse a text that holds a JSON object or list; return None for any other text."""
+    """Parse a text that holds a JSON object or list. Return None for any other text."""
+    if not text.lstrip().startswith(("{", "[")):
+        return None
     try:
-        return parse_json(text) if text.lstrip()[:1] in ("{", "[") else None
+        return parse_json(text)
     except ValueError:
         return None
 
 
 def _key(row: Mapping[str, Any], name: str) -> str | None:
-    """Return the row's own spelling of a key: its case, spaces and hyphens do not matter."""
-
-    def plain(key: str) -> str:
-        return key.strip().lower().replace(" ", "_").replace("-", "_")
-
+    """Return a key in the row's own spelling. Case, spaces and hyphens do not matter."""
     if name in row:
         return name
-    return next((key for key in row if plain(key) == plain(name)), None)
+    normal_name = _normal(name)
+    return next((key for key in row if _normal(key) == normal_name), None)
+
+
+def _normal(key: str) -> str:
+    return key.strip().lower().replace(" ", "_").replace("-", "_")
 
 
 def _leaf_paths(row: Mapping[str, Any], prefix: str = "", depth: int = 2) -> Iterator[Any]:
-    """Yield (path, value) of the fields, and in place of an object those inside it."""
+    """Yield (path, value) of the fields. An object is replaced by its own fields, up to `depth`."""
     for key, value in row.items():
-        inside = _parsed(value) if isinstance(value, str) and depth else value
-        if isinstance(inside, dict) and inside and depth:
-            yield from _leaf_paths(inside, f"{prefix}{key}.", depth - 1)
+        parsed = _parsed(value) if isinstance(value, str) and depth else value
+        if isinstance(parsed, dict) and parsed and depth:
+            yield from _leaf_paths(parsed, f"{prefix}{key}.", depth - 1)
         else:
             yield f"{prefix}{key}", value
 
@@ -308,9 +378,10 @@ def _leaf_paths(row: Mapping[str, Any], prefix: str = "", depth: int = 2) -> Ite
 def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tuple[str, str]:
     """Return the gold answer as text, and its place in the field, in words.
 
-    Numbers are written plainly (27.0 is 27) and several joined by commas; a derivation is cut to
-    what stands behind `####`, or in its last box. By the rules `hashes` and `boxed` that mark must
-    be there, by `long` either in a long text. Raises BadRowError if there is no gold answer.
+    Numbers are written plainly (27.0 is 27), and a list is joined by commas. Of a derivation only
+    the part after `####`, or in the last box, is returned. The rules `hashes` and `boxed` require
+    that mark, and `long` requires one of them in a long text. Raises BadRowError if there is no
+    gold answer.
     """
     if isinstance(value, str) and value.lstrip().startswith('["'):  # as Skywork-OR1 writes it
         value = _parsed(value) or value
@@ -318,25 +389,30 @@ def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tu
         return ", ".join(gold_and_place(part, rule, field)[0] for part in value), ""
     if isinstance(value, Decimal):
         value = f"{value:f}"
-        value = value.rstrip("0").rstrip(".") if "." in value else value
+        if "." in value:
+            value = value.rstrip("0").rstrip(".")
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise BadRowError(f"field {field} is neither a text nor a number")
     if isinstance(value, float):
         if not math.isfinite(value):
             raise BadRowError(f"field {field} is not a finite number")
         return _plain_number(value), ""
-    text, place = restored_commands(str(value)).strip(), ""
-    _, hashes, behind = text.rpartition("\n")[2].partition(_HASHES)
+    text = restored_commands(str(value)).strip()
+    place = ""
+    _, hashes, end = text.rpartition("\n")[2].partition(_HASHES)
     if hashes and rule != "boxed":
-        text, place = behind.strip(), f" behind {_HASHES}"
+        text = end.strip()
+        place = f" behind {_HASHES}"
     elif rule == "hashes":
         raise BadRowError(f"field {field} has no {_HASHES} before the gold answer")
-    elif "boxed" in text and (boxed := boxed_answer(text)) is not None:
-        return boxed, "'s last box"
-    elif rule == "boxed":
-        raise BadRowError(f"field {field} has no box around the gold answer")
-    elif rule == "long" and (len(text) > _BARE or "\n" in text):
-        raise BadRowError(f"field {field} has no box and no {_HASHES} before the gold answer")
+    else:
+        boxed = boxed_answer(text) if "boxed" in text else None
+        if boxed is not None:
+            return boxed, "'s last box"
+        if rule == "boxed":
+            raise BadRowError(f"field {field} has no box around the gold answer")
+        if rule == "long" and (len(text) > _LONGEST_LINE or "\n" in text):
+            raise BadRowError(f"field {field} has no box and no {_HASHES} before the gold answer")
     if not text:
         raise BadRowError(f"field {field} is empty")
     if len(text) > LONGEST_ANSWER:
@@ -345,7 +421,7 @@ def gold_and_place(value: Any, rule: Rule = "text", field: str = "answer") -> tu
 
 
 def _plain_number(value: float) -> str:
-    """Write 27.0, which a column with a null makes of 27, as 27."""
+    """Write 27.0 as 27: a column with a null in it turns whole numbers into floats."""
     return str(int(value)) if value.is_integer() else repr(value)
 
 
@@ -355,14 +431,16 @@ def is_chat(value: Any) -> bool:
 
 
 def stored_chat(value: Any) -> Any:
-    """Return the chat that a text holds as JSON; any other value as it is."""
+    """Return the chat that a text holds as JSON. Return any other value unchanged."""
     chat: Any = _parsed(value) if isinstance(value, str) else None
-    return chat if is_chat(chat) and {"role", "from"} & chat[0].keys() else value
+    if is_chat(chat) and {"role", "from"} & chat[0].keys():
+        return chat
+    return value
 
 
 def read_chat(value: list[dict[str, Any]], field: str) -> tuple[tuple[Turn, ...], str, str | None]:
-    """Return the turns before the last user turn, its text, and an assistant's reply to it, if any.
-    Raises BadRowError if the chat has a turn without role and text, or no user turn at its end."""
+    """Return the turns before the last user turn, its text, and the assistant's reply or None.
+    Raises BadRowError if a turn has no role or text, or if no user turn comes last."""
     turns = _turns(value, field)
     reply = turns.pop()[1] if turns[-1][0] == "assistant" else None
     if not turns or turns[-1][0] != "user":
@@ -371,20 +449,23 @@ def read_chat(value: list[dict[str, Any]], field: str) -> tuple[tuple[Turn, ...]
 
 
 def lone_turn(value: Any, field: str) -> Any:
-    """Return the text of a chat of one assistant turn, as TRL writes completions; any other value
-    as it is. Raises BadRowError for a turn without role and text."""
-    turns = _turns(value, field) if is_chat(value) and len(value) == 1 else []
-    return turns[0][1] if turns and turns[0][0] == "assistant" else value
+    """Return the text of a chat of one assistant turn, as TRL writes completions. Return any other
+    value unchanged. Raises BadRowError for a turn without role or text."""
+    if not is_chat(value) or len(value) > 1:
+        return value
+    ((role, text),) = _turns(value, field)
+    return text if role == "assistant" else value
 
 
 def _turns(value: list[dict[str, Any]], field: str) -> list[Turn]:
-    """Return role and text of each turn. Raises BadRowError for a turn without them."""
+    """Return role and text of each turn. Raises BadRowError for a turn without role or text."""
     turns: list[Turn] = []
     for turn in value:
-        role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
+        role = turn.get("role", turn.get("from"))
+        content = turn.get("content", turn.get("value"))
         if isinstance(content, list) and all(isinstance(part, dict) for part in content):
             texts = [part.get("text") for part in content]
-            content = "".join(map(str, texts)) if None not in texts else None
+            content = None if None in texts else "".join(map(str, texts))
         if not isinstance(role, str) or not isinstance(content, str):
             raise BadRowError(f"field {field} has a turn without role and text")
         turns.append((_ROLES.get(role, role), content))
@@ -392,7 +473,7 @@ def _turns(value: list[dict[str, Any]], field: str) -> list[Turn]:
 
 
 def checked_text(text: Any, field: str) -> str:
-    """Return the text of a field. Raises BadRowError if it is no text, empty, or not Unicode."""
+    """Return the text of a field. Raises BadRowError if it is not a text, empty, or not Unicode."""
     if not isinstance(text, str) or not text.strip():
         raise BadRowError(f"field {field} is not a text with something in it")
     try:

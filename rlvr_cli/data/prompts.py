@@ -19,11 +19,12 @@ from rlvr_cli.core.types import Completion, Problem, Prompt, Turn
 from verifiers import Format
 
 _SHORT = 60
-_SECONDS, _SECONDS_EACH = 10.0, 0.1
-"""Seconds that a chat template may take for all problems: these, and these for each problem."""
+_SECONDS = 10.0
+_SECONDS_EACH = 0.1
+"""Seconds that a chat template may take in addition for each problem."""
 _MEMORY = 1 << 30
-"""Bytes that a chat template may take beyond what the process has."""
-_LEAST_S = 0.001
+"""Bytes that a chat template may take beyond those of the process."""
+_SHORTEST_S = 0.001
 _LONGEST_REASON = 300
 _NO_SYSTEM = "; put what it says into --prompt 'TEXT {problem}' instead"
 _UNKNOWN = re.compile(r"\{(question|prompt|input|instruction|query|system|examples)\}")
@@ -49,7 +50,7 @@ _RESPONSES = (
     "Two and three are five, so the answer is \\boxed{5}.",
 )
 FORMATS: dict[str, Format] = {"think_answer": "think_answer", "boxed": "boxed"}
-"""The form that a template asks for, by which answers are judged; other templates take any."""
+"""The form that a template asks for, by which answers are judged. Other templates take any."""
 
 
 def render_prompts(
@@ -62,23 +63,20 @@ def render_prompts(
     arguments: Mapping[str, Any] = MappingProxyType({}),
     date: datetime | None = None,
 ) -> tuple[list[Prompt], list[str]]:
-    """Render every problem as a prompt, by the tokenizer's chat template with its `arguments` if it
-    has one: behind the turns of the problem's own chat, `system` replacing its system turn. A
-    template that writes a date writes this one, by default today's.
+    """Render every problem as a prompt, by the tokenizer's chat template if it has one.
 
-    Returns the prompts that leave room for `max_tokens` in a context of `context` tokens, and one
-    line for each other problem. Raises UserError for an unknown template, and if the tokenizer's
+    The problem follows the turns of its own chat, whose system turn `system` replaces. `arguments`
+    are passed to the chat template. A template that writes a date writes `date`, by default
+    today's.
+
+    Return the prompts that leave room for `max_tokens` in a context of `context` tokens, and one
+    line for each other problem. Raises UserError for an unknown template, and if the chat template
     fails or takes too much time or memory.
     """
-    pattern, prompts, too_long = template_text(template), [], []
-    names = set(re.findall(r"\w+", str(tokenizer.chat_template or "")))
-    own = inspect.signature(tokenizer.apply_chat_template).parameters if arguments else {}
-    for name in arguments:
-        if name not in names or name in {"messages", *own}:
-            raise UserError(
-                f"data.chat.{shortened(name)}: the chat template of {tokenizer.name_or_path} takes "
-                "no such argument"
-            )
+    pattern = template_text(template)
+    prompts = []
+    too_long = []
+    _check_arguments(tokenizer, arguments)
     if writes_date(tokenizer):
         clock = datetime.now() if date is None else date
         arguments = {_CLOCK: clock.strftime, **arguments}
@@ -86,14 +84,15 @@ def render_prompts(
     deadline = time.monotonic() + _SECONDS + _SECONDS_EACH * len(problems)
     for problem in problems:
         name = f"problem {problem.id[:_SHORT]}"
-        text, turns = problem.problem, problem.turns
+        text = problem.problem
+        turns = problem.turns
         if system is not None:
             turns = (("system", system), *(turn for turn in turns if turn[0] != "system"))
         length = len(text) + sum(len(content) for _, content in turns)
         if length <= longest:
             text = pattern.replace("{problem}", text)
             chat = (*turns, ("user", text))
-            text = _rendered(tokenizer, chat, arguments, name, deadline)
+            text = _rendered(tokenizer, chat, name, deadline, arguments)
             length = len(text)
         if length > longest:
             too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
@@ -109,19 +108,35 @@ def render_prompts(
     return prompts, too_long
 
 
+def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:
+    """Raise UserError for an argument that the chat template does not mention, or that has the name
+    of a parameter of `apply_chat_template`."""
+    if not arguments:
+        return
+    names = set(re.findall(r"\w+", str(tokenizer.chat_template or "")))
+    names -= {"messages", *inspect.signature(tokenizer.apply_chat_template).parameters}
+    for name in arguments:
+        if name not in names:
+            raise UserError(
+                f"data.chat.{shortened(name)}: the chat template of {tokenizer.name_or_path} takes "
+                "no such argument"
+            )
+
+
 def writes_date(tokenizer: Any) -> bool:
     """Return whether the chat template may ask for the date."""
     return _CLOCK in str(tokenizer.chat_template)
 
 
 def turn_end(tokenizer: Any) -> str | None:
-    """Return the token with which the chat template ends the policy's turn. None where there is no
-    template, or one that fails, or ends turns with text or not at all."""
+    """Return the token with which the chat template ends the policy's turn. Return None if there is
+    no template, if it fails, or if it does not end turns with a token."""
     if tokenizer.chat_template is None:
         return None
-    turns, deadline = (("user", _QUESTIONS[1]), ("assistant", _REPLY)), time.monotonic() + _SECONDS
+    turns = (("user", _QUESTIONS[1]), ("assistant", _REPLY))
+    deadline = time.monotonic() + _SECONDS
     try:
-        text = _rendered(tokenizer, turns, {}, "a turn", deadline, is_prompt=False)
+        text = _rendered(tokenizer, turns, "a turn", deadline, is_prompt=False)
     except UserError:
         return None
     rest = text.rpartition(_REPLY)[2].strip()
@@ -132,20 +147,23 @@ def turn_end(tokenizer: Any) -> str | None:
 def _rendered(
     tokenizer: Any,
     turns: Sequence[Turn],
-    arguments: Mapping[str, Any],
     name: str,
     deadline: float,
+    arguments: Mapping[str, Any] = MappingProxyType({}),
     is_prompt: bool = True,
 ) -> str:
-    """Render turns, as a prompt if the policy goes on, by the chat template, untrusted code in a
-    sandbox and bounds, or as plain text without one. Raises UserError if it fails, or leaves out a
-    system turn."""
+    """Render turns by the chat template, or as plain text if there is none.
+
+    The template is untrusted code: it runs in a sandbox and within bounds. With `is_prompt` the
+    policy goes on after the turns. Raises UserError if the template fails or leaves out a system
+    turn.
+    """
     if tokenizer.chat_template is None:
         return "\n\n".join(content for _, content in turns) + "\n"
     chat = [{"role": role, "content": content} for role, content in turns]
-    where = f"{tokenizer.name_or_path}: its chat template"
+    template = f"{tokenizer.name_or_path}: its chat template"
     try:
-        with bounded(max(_LEAST_S, deadline - time.monotonic()), _MEMORY):
+        with bounded(max(_SHORTEST_S, deadline - time.monotonic()), _MEMORY):
             text = tokenizer.apply_chat_template(
                 chat, tokenize=False, add_generation_prompt=is_prompt, **arguments
             )
@@ -155,10 +173,11 @@ def _rendered(
     except Exception as error:  # whatever a template may do
         reason = " ".join(str(error).split())[:_LONGEST_REASON] or "no reason given"
         advice = _NO_SYSTEM if "system" in reason.lower() and len(turns) > 1 else ""
-        wrong = f"{where} fails on {name} ({type(error).__name__}: {reason}){advice}"
-        raise UserError(wrong) from None
+        raise UserError(
+            f"{template} fails on {name} ({type(error).__name__}: {reason}){advice}"
+        ) from None
     if any(role == "system" and content.strip() not in text for role, content in turns):
-        raise UserError(f"{where} leaves out the system turn{_NO_SYSTEM}")
+        raise UserError(f"{template} leaves out the system turn{_NO_SYSTEM}")
     return text
 
 
@@ -167,11 +186,11 @@ def _encoded(text: str, tokenizer: Any) -> list[int]:
 
 
 def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:
-    """Return (prompt, response) token ids of several lengths, rendered as in a run, on which to try
-    a model's forward pass. Two prompts alternate, so that equal prompts are not neighbors.
+    """Return (prompt, response) token ids on which to try a model's forward pass.
 
-    Each fits a context of `context` tokens: a question whose chat is too long, or empty, is put as
-    plain text. Raises UserError if the template fails or nothing fits.
+    They have several lengths and are rendered as in a run. Two prompts alternate, so that equal
+    prompts are not neighbors. Each fits a context of `context` tokens: a question whose chat is too
+    long, or empty, is plain text. Raises UserError if the template fails or nothing fits.
     """
     responses = [tokenizer.encode(text, add_special_tokens=False) for text in _RESPONSES]
     room = context - max(map(len, responses))
@@ -187,13 +206,14 @@ def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[
     return samples
 
 
-def prompts_digest(prompts: Sequence[Prompt], given: Sequence[Completion] = ()) -> str:
-    """Return a checksum of problems, gold answers, prompts, and responses given with them."""
+def prompts_digest(prompts: Sequence[Prompt], responses: Sequence[Completion] = ()) -> str:
+    """Return a checksum of problems, gold answers, prompts, and the responses of supervised
+    training."""
     digest = hashlib.sha256()
     for prompt in prompts:
         row = (prompt.problem.id, prompt.problem.answer, prompt.text, prompt.token_ids)
         digest.update(json.dumps(row).encode() + b"\n")
-    for completion in given:
+    for completion in responses:
         digest.update(json.dumps(list(completion.token_ids)).encode() + b"\n")
     return digest.hexdigest()
 
@@ -204,9 +224,8 @@ def is_inline_template(name: str) -> bool:
 
 
 def template_text(name: str) -> str:
-    """Return the text of a template: a name of TEMPLATES, a text with {problem} in it, or a file of
-    such a text. Raises UserError for anything else, and for a template without {problem} or with
-    another placeholder."""
+    """Return the text of a template: a name of TEMPLATES, a text with {problem} in it, or a file
+    with such a text. Raises UserError for anything else, and for another placeholder."""
     text = TEMPLATES.get(name, name)
     if not is_inline_template(name):
         if not Path(name).is_file():
@@ -220,7 +239,8 @@ def template_text(name: str) -> str:
             raise UserError(
                 f"prompt {name}: the file has no {{problem}} in it, where the problem goes"
             )
-    if unknown := _UNKNOWN.search(text):
+    unknown = _UNKNOWN.search(text)
+    if unknown is not None:
         raise UserError(
             f"prompt {shortened(name)}: {unknown[0]} is not known; only {{problem}} is put in"
         )

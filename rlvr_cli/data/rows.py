@@ -1,4 +1,4 @@
-"""Response rows: how train, eval and sample write a response, and how it is read again."""
+"""Write responses as the rows of train, eval and sample, and read them again."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -20,17 +20,18 @@ _Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 def _as_text(value: Any) -> Any:
-    """Return an id that is a number as text."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return str(value) if is_number and math.isfinite(value) else value
+    """Convert an id that is a number to text. Return any other value unchanged."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return value
+    return str(value)
 
 
 ResponseRow = dict[str, Any]
-"""A response as JSON has it; with a verdict it has the keys of `JudgedRow`."""
+"""A response as JSON. With a verdict it has the keys of `JudgedRow`."""
 
 
 class JudgedRow(BaseModel):
-    """A response with its verdict; the problem's own fields follow as further keys."""
+    """A response with its verdict. The problem's other fields follow as further keys."""
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
 
@@ -50,14 +51,14 @@ class JudgedRow(BaseModel):
 
     @property
     def values(self) -> ResponseRow:
-        """Return the row as JSON has it, with every key of `ROW_KEYS`."""
+        """Return the row as JSON, with every key of `ROW_KEYS`."""
         return self.model_dump(mode="json")
 
 
 ROW_KEYS = tuple(JudgedRow.model_fields)
 """The keys of a response row, in the order in which they are written."""
 RESPONSE_KEYS = ("prompt", "response", "finish_reason", "n_tokens")
-"""The keys whose values the response and its prompt have, not the problem or the verdict."""
+"""The keys that describe the response and its prompt, not the problem or the verdict."""
 
 
 def row_of(
@@ -69,45 +70,59 @@ def row_of(
     rewards: Mapping[str, float] = MappingProxyType({}),
 ) -> ResponseRow:
     """Build the row of a response from its problem, the `values` of `RESPONSE_KEYS` and, if it was
-    judged, its verdict. The problem's own fields follow and replace nothing."""
-    row: ResponseRow = {"id": problem.id, "sample": sample, "problem": problem.problem or None}
-    row |= {**values, "answer": problem.answer}
+    judged, its verdict. The problem's other fields follow, and replace nothing."""
+    row: ResponseRow = {
+        "id": problem.id,
+        "sample": sample,
+        "problem": problem.problem or None,
+        **values,
+        "answer": problem.answer,
+    }
     if verification is not None:
-        row |= {
-            "extracted": verification.extracted,
-            "verdict": verification.verdict.value,
-            "format_ok": verification.format_ok,
-            "reward": reward,
-            "verifier": verification.format,
-        }
+        row["extracted"] = verification.extracted
+        row["verdict"] = verification.verdict.value
+        row["format_ok"] = verification.format_ok
+        row["reward"] = reward
+        row["verifier"] = verification.format
     if rewards:
         row["rewards"] = rewards
-    taken = {*ROW_KEYS, *row}
-    return row | {key: value for key, value in problem.extra.items() if key not in taken}
+    for key, value in problem.extra.items():
+        if key not in ROW_KEYS:
+            row.setdefault(key, value)
+    return row
 
 
 def response_row(rollout: Rollout) -> ResponseRow:
     """Return the row of a sampled response."""
-    completion, prompt = rollout.completion, rollout.prompt
+    completion = rollout.completion
     values = {
-        "prompt": prompt.text,
+        "prompt": rollout.prompt.text,
         "response": rollout.text,
         "finish_reason": completion.finish_reason,
         "n_tokens": len(completion.token_ids),
     }
-    judged = (rollout.verification, rollout.reward, rollout.rewards)
-    return row_of(prompt.problem, rollout.sample, values, *judged)
+    return row_of(
+        rollout.prompt.problem,
+        rollout.sample,
+        values,
+        rollout.verification,
+        rollout.reward,
+        rollout.rewards,
+    )
 
 
 def attempt_of(row: Mapping[str, Any]) -> Attempt:
-    """Return what a verifier judges of a row."""
-    prompt, is_cut = row.get("prompt"), row.get("finish_reason") == "length"
-    opens = opens_thought(prompt if isinstance(prompt, str) else None)  # another's may be a chat
-    return Attempt(row["response"], str(row["answer"] or ""), opens, is_cut)
+    """Return a row's response and gold answer as a verifier takes them."""
+    prompt = row.get("prompt")
+    if not isinstance(prompt, str):  # other programs may write a chat
+        prompt = None
+    is_cut_off = row.get("finish_reason") == "length"
+    gold = str(row["answer"] or "")
+    return Attempt(row["response"], gold, opens_thought(prompt), is_cut_off)
 
 
 def stored_rows(path: Path) -> Iterator[ResponseRow]:
-    """Yield the judged rows of a file. Raises UserError for a row that is not judged."""
+    """Yield the judged rows of a file. Raises UserError for a row without a verdict."""
     advice = (
         "; rows that rlvr eval has judged are expected: judge others first with rlvr eval "
         "--responses"
@@ -118,9 +133,11 @@ def stored_rows(path: Path) -> Iterator[ResponseRow]:
 def validated_lines(
     path: Path, validate: Callable[[Any], T], advice: str = "", grows: bool = True
 ) -> Iterator[T]:
-    """Yield what `validate` returns for each line of a JSONL file; one that `grows` may end in an
-    unfinished line, which is left out.
-    Raises UserError with file and line for invalid JSON, and with `advice` for an invalid row."""
+    """Yield what `validate` returns for each line of a JSONL file.
+
+    A file that still `grows` may end in an unfinished line, which is left out. Raises UserError
+    with file and line for invalid JSON, and with `advice` for an invalid row.
+    """
     with reading(path), open_regular(path) as file:
         for number, line in enumerate(bounded_lines(str(path), file), 1):
             try:

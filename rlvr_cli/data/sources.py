@@ -8,7 +8,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from itertools import chain, islice
 from pathlib import Path
@@ -31,26 +31,29 @@ COPIES = (".jsonl", ".json", ".parquet", ".csv", ".tsv", ".jsonl.gz", ".json.gz"
 """Endings of a problem set's local copy, in the order in which they are tried."""
 SourceRow = tuple[str, int, Any]
 """The place of a row (`file:line`), its number from 1, its value or a BadRowError."""
-_BATCH, _BATCH_GIB, _BATCH_S = 256, 2, 60.0
-"""Rows of Parquet that are decoded at once, and the GiB and seconds that this may take."""
-_UNPACKED, _TIMES = 64 << 20, 200
-"""Bytes that a gzipped file may unpack to: these, and this many times its own size."""
+_BATCH = 256
+"""Rows of Parquet that are decoded at once."""
+_BATCH_GIB = 2
+_BATCH_S = 60.0
+_SMALL_UNPACKED = 64 << 20
+_LARGEST_RATIO = 200
+"""A gzipped file may unpack to so many bytes, and to this many times its own size in addition."""
 _PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\n)")
-"""The start of JSON over many lines: an array, or an object whose brace ends the line."""
-_WRAPPERS = {"data", "rows", "problems", "examples", "instances"}
-"""Keys of an object under which all rows of a file may stand as a list."""
+"""The start of JSON over several lines: an array, or an object whose brace ends the line."""
+_WRAPPERS = ("data", "rows", "problems", "examples", "instances")
+"""Keys of a single object that may hold all rows of a file as a list."""
 FILE_TYPES = (*COPIES, ".gz", ".yaml", ".yml")
 DEFAULT_PROMPT = "think_answer"
-_MOST_MADE = 20_000
-"""Problems that a procedure may make for one split; it takes seconds."""
+_LARGEST_SPLIT = 20_000
+"""Problems that a procedure makes for a split at most, which takes seconds."""
 _PROCEDURAL = "procedural:chains"
 
 Split = Literal["train", "test"]
 
 
 class ProblemSetSpec(BaseModel):
-    """A YAML of datasets_cfg, or the user's own."""
+    """A YAML file of datasets_cfg or of the user."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,15 +63,15 @@ class ProblemSetSpec(BaseModel):
     source: str
     """`procedural:chains`, a hub id, or a file beside the YAML."""
     subset: str | None = None
-    sizes: dict[Split, Annotated[int, Field(ge=1, le=_MOST_MADE)]] | None = None
+    sizes: dict[Split, Annotated[int, Field(ge=1, le=_LARGEST_SPLIT)]] | None = None
     """Numbers of problems in the splits of a procedural set."""
     splits: dict[Split, str] | None = None
-    """The source's own names of `train` and `test`; a split that is left out does not exist."""
+    """What the source calls `train` and `test`. A split that is left out does not exist."""
     fields: dict[FieldName, str] | None = None
     gold: Gold | None = None
     prompt: str = DEFAULT_PROMPT
     answer_format: Format | None = None
-    """The form by which answers are judged; none: the form that the prompt asks for."""
+    """The form by which answers are judged. None means the form that the prompt asks for."""
 
     @model_validator(mode="after")
     def _has_sizes(self) -> "ProblemSetSpec":
@@ -90,19 +93,25 @@ def known_sets() -> list[str]:
 
 
 def canonical(source: str) -> str:
-    """Return the set's own spelling of a name (AIME_2024: aime24); any other source as it is."""
+    """Return a set's own spelling of its name (AIME_2024: aime24). Return any other source
+    unchanged."""
     if source in known_sets() or Path(source).exists():
         return source
-    return {_plain(name): name for name in known_sets()}.get(_plain(source), source)
+    return _sets_by_normal_name().get(_normal_name(source), source)
 
 
-def _plain(name: str) -> str:
+def _sets_by_normal_name() -> dict[str, str]:
+    return {_normal_name(name): name for name in known_sets()}
+
+
+def _normal_name(name: str) -> str:
+    """Return the name in lower case, without hyphens, underscores, spaces and a year's century."""
     return re.sub(r"20(?=\d\d$)", "", re.sub(r"[-_ ]", "", name.lower()))
 
 
 def find_spec(source: str) -> ProblemSetSpec | None:
-    """Return the description of a set's name or of a YAML file; None for any other source. Raises
-    UserError if it is invalid."""
+    """Return the description of a named set or of a YAML file. Return None for any other source.
+    Raises UserError if the description is invalid."""
     if source in known_sets():
         text = (resources.files("datasets_cfg") / f"{source}.yaml").read_text(encoding="utf-8")
     elif source.endswith((".yaml", ".yml")):
@@ -127,14 +136,14 @@ def _is_file(source: str) -> bool:
 
 
 def has_split(source: str, split: str) -> bool:
-    """Return whether the source defines such a split itself; files and stdin define none."""
+    """Return whether the source defines such a split. Files and stdin do not define splits."""
     spec = find_spec(source)
     return spec is not None and split in spec.split_names()
 
 
 def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow]:
-    """Yield the rows of any source; `root` is a directory of local copies. Raises UserError if the
-    source, the split or the copy does not exist."""
+    """Yield the rows of any source. `root` is a directory of local copies of the hub's sets. Raises
+    UserError if the source, the split or the copy does not exist."""
     spec = find_spec(source)
     if spec is None and source == "-":
         return json_rows("stdin", sys.stdin.buffer)
@@ -143,31 +152,45 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
     if spec is None and "/" in source:
         spec = ProblemSetSpec.model_construct(source=source, splits={cast(Split, split): split})
     if spec is None:
-        names = {_plain(name): name for name in known_sets()}
-        near = difflib.get_close_matches(_plain(source), names, 1)
-        meant = f"did you mean {names[near[0]]}? Or " if near else ""
-        raise UserError(
-            f"{shortened(source)}: no such problem set; {meant}give one of "
-            f"{', '.join(names.values())}, a .jsonl, .parquet or .csv file, a hub id, or - for "
-            "stdin"
-        )
-    splits, own = spec.split_names(), cast(Split, split)
+        raise UserError(_unknown_set(source))
+    splits = spec.split_names()
     if split not in splits:
         raise UserError(f"{source}: it has no {split} split; it has {', '.join(splits)}")
+    known_split = cast(Split, split)
     if spec.sizes and spec.source == _PROCEDURAL:
-        rows = chains.problems(split, spec.sizes[own], seed=chains.SEED)
-        return ((f"{source}:{n}", n, row) for n, row in enumerate(rows, 1))
+        return _numbered(source, chains.problems(split, spec.sizes[known_split], seed=chains.SEED))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(source).parent / spec.source)
     if root is None:
-        return _hub_rows(source, spec, (spec.splits or {}).get(own, split))
-    # A copy is NAME_SPLIT.jsonl or NAME/SPLIT.jsonl; of a set of one split also NAME.jsonl.
-    stems = [f"{source}_{split}", f"{source}/{split}", *([source] if splits == [split] else [])]
-    for path in (Path(root) / f"{stem}{suffix}" for stem in stems for suffix in COPIES):
-        if path.is_file():
-            return file_rows(path)
+        return _hub_rows(source, spec, (spec.splits or {}).get(known_split, split))
+    # A copy is NAME_SPLIT.jsonl or NAME/SPLIT.jsonl, and NAME.jsonl if there is only one split.
+    stems = [f"{source}_{split}", f"{source}/{split}"]
+    if splits == [split]:
+        stems.append(source)
+    for stem in stems:
+        for suffix in COPIES:
+            path = Path(root) / f"{stem}{suffix}"
+            if path.is_file():
+                return file_rows(path)
     files = " or ".join(f"{stem}.jsonl" for stem in stems)
     raise UserError(f"{source}: {root} holds no {files} (nor .parquet, nor .csv)")
+
+
+def _unknown_set(source: str) -> str:
+    """Describe that a name is not a problem set, and what may be meant."""
+    sets = _sets_by_normal_name()
+    similar = difflib.get_close_matches(_normal_name(source), sets, 1)
+    hint = f"did you mean {sets[similar[0]]}? Or " if similar else ""
+    return (
+        f"{shortened(source)}: no such problem set; {hint}give one of {', '.join(sets.values())}, "
+        "a .jsonl, .parquet or .csv file, a hub id, or - for stdin"
+    )
+
+
+def _numbered(name: str, rows: Iterable[Any], first: int = 1) -> Iterator[SourceRow]:
+    """Yield the rows, each with its place and number."""
+    for number, row in enumerate(rows, first):
+        yield f"{name}:{number}", number, row
 
 
 def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow]:
@@ -187,7 +210,7 @@ def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow
             f"{spec.source}: the problem set cannot be loaded from the hub ({reason}); save a copy "
             f"as DIR/{copy} and add --set data.root=DIR, or give a .jsonl, .parquet or .csv file"
         ) from None
-    return ((f"{spec.source}:{n}", n, dict(row)) for n, row in enumerate(data, 1))
+    return _numbered(spec.source, map(dict, data))
 
 
 def file_rows(path: Path) -> Iterator[SourceRow]:
@@ -216,51 +239,63 @@ def file_rows(path: Path) -> Iterator[SourceRow]:
 
 
 def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
-    """Yield the rows of JSON lines or of a JSON array, or of one inside a lone object; the value of
-    an invalid line is a BadRowError. Raises UserError at a line that is too long, and where an
-    array is invalid."""
+    """Yield the rows of JSON lines, of a JSON array, or of an array inside a single object.
+
+    The value of an invalid line is a BadRowError. Raises UserError at a line that is too long, and
+    at the place at which an array is invalid.
+    """
     rows = _json_rows(name, file)
-    first = list(islice(rows, 2))
-    row = first[0][2] if len(first) == 1 else None
-    inside = row.get(next(iter(_WRAPPERS & row.keys()), "")) if isinstance(row, dict) else None
-    if isinstance(inside, list):
-        rows = ((f"{name}:{number}", number, value) for number, value in enumerate(inside, 1))
-        first = []
-    yield from chain(first, rows)
+    first_rows = list(islice(rows, 2))
+    wrapped = _wrapped_rows(first_rows[0][2]) if len(first_rows) == 1 else None
+    if wrapped is None:
+        yield from chain(first_rows, rows)
+    else:
+        yield from _numbered(name, wrapped)
+
+
+def _wrapped_rows(value: Any) -> list[Any] | None:
+    """Return the list inside an object that wraps all rows of a file. Return None for any other
+    value."""
+    if not isinstance(value, dict):
+        return None
+    return next((value[key] for key in _WRAPPERS if isinstance(value.get(key), list)), None)
 
 
 def _json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
     readable: Any = file if hasattr(file, "peek") else io.BufferedReader(file)
     if _ARRAY.match(readable.peek(64)):
-        yield from ((f"{name}:{n}", n, row) for n, row in enumerate(json_values(name, readable), 1))
+        yield from _numbered(name, json_values(name, readable))
         return
     for number, line in enumerate(bounded_lines(name, readable), 1):
-        where = f"{name}:{number}"
+        place = f"{name}:{number}"
         try:
             text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
             if text:
-                yield where, number, parse_json(text)
+                yield place, number, parse_json(text)
         except UnicodeDecodeError:
-            yield where, number, BadRowError("not UTF-8 text")
+            yield place, number, BadRowError("not UTF-8 text")
         except ValueError as error:
-            yield where, number, BadRowError(str(error))
+            yield place, number, BadRowError(str(error))
 
 
 class _Unpacked(gzip.GzipFile):
     """The content of a gzipped file. Raises ValueError beyond a size that only a bomb has."""
 
-    left = 0
+    remaining = 0
+    """Bytes that may still be read."""
 
     def read(self, size: int | None = -1) -> bytes:
         content = super().read(size)
-        self.left -= len(content)
-        if self.left < 0:
-            raise ValueError(f"it unpacks to more than {_TIMES} times its size, as no text does")
+        self.remaining -= len(content)
+        if self.remaining < 0:
+            raise ValueError(
+                f"it unpacks to more than {_LARGEST_RATIO} times its size, as no text does"
+            )
         return content
 
 
 def _unpacked(file: io.BufferedReader) -> io.BufferedReader:
-    """Unpack a gzipped file; return another file as it is. Raises ValueError for other packers."""
+    """Unpack a gzipped file. Return another file unchanged. Raises ValueError for other packers."""
     start = file.peek(8)
     for magic, packer in _PACKED.items():
         if start.startswith(magic):
@@ -268,12 +303,12 @@ def _unpacked(file: io.BufferedReader) -> io.BufferedReader:
     if not start.startswith(b"\x1f\x8b"):
         return file
     content: Any = _Unpacked(fileobj=file)
-    content.left = _UNPACKED + _TIMES * os.fstat(file.fileno()).st_size
+    content.remaining = _SMALL_UNPACKED + _LARGEST_RATIO * os.fstat(file.fileno()).st_size
     return io.BufferedReader(content)
 
 
 def _parquet_rows(path: Path) -> Iterator[SourceRow]:
-    """Yield rows by batches of bounded time and memory: a small file may decompress to any size."""
+    """Yield rows by batches of bounded time and memory. A small file may decompress to any size."""
     import pyarrow.parquet
 
     first = 1
@@ -283,33 +318,39 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
             batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
             rows: list[Any] | None = []
             while rows is not None:
-                yield from ((f"{path}:{n}", n, row) for n, row in enumerate(rows, first))
+                yield from _numbered(str(path), rows, first)
                 first += len(rows)
                 with bounded(_BATCH_S, _BATCH_GIB * GIB):
                     rows = next(batches, None)
     except MemoryError:
-        what = f"the {_BATCH} rows from here on take more than {_BATCH_GIB} GiB"
-        raise UserError(f"{path}:{first}: {what}: shorten them") from None
+        raise UserError(
+            f"{path}:{first}: the {_BATCH} rows from here on take more than {_BATCH_GIB} GiB: "
+            "shorten them"
+        ) from None
 
 
 def _table_rows(path: Path, text: IO[str], delimiters: str) -> Iterator[SourceRow]:
-    """Yield the rows of a table with a header, whose most frequent delimiter is the table's."""
+    """Yield the rows of a table. Its delimiter is the one that is most frequent in the header."""
     lines = bounded_lines(str(path), text)
     header = next(lines, "")
     delimiter = max(delimiters, key=re.sub('"[^"]*"', "", header).count)
     reader = csv.DictReader(chain([header], lines), delimiter=delimiter)
     _check_columns(reader.fieldnames or ())
     line = reader.line_num + 1
-    for n, row in enumerate(reader, 1):
+    for number, row in enumerate(reader, 1):
         value: Any = row
-        if more := row.pop(None, ()):
-            cells = f"{len(row) + len(more)} cells for {plural(len(row), 'column')}"
-            value = BadRowError(f"{cells}: put a text that has a {delimiter!r} in it in quotes")
-        yield f"{path}:{line}", n, value
+        extra_cells = row.pop(None, ())
+        if extra_cells:
+            value = BadRowError(
+                f"{len(row) + len(extra_cells)} cells for {plural(len(row), 'column')}: put a text "
+                f"that has a {delimiter!r} in it in quotes"
+            )
+        yield f"{path}:{line}", number, value
         line = reader.line_num + 1
 
 
 def _check_columns(names: Sequence[str]) -> None:
-    """Raise ValueError for a duplicate column, whose cells would silently replace the first's."""
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"the column {shortened(twice[0])} stands twice")
+    """Raise ValueError for a duplicate column, which would silently replace the first one."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise ValueError(f"the column {shortened(name)} stands twice")

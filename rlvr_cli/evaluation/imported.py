@@ -135,7 +135,7 @@ class ResponseReader:
     ) -> None:
         self.model = model
         self.golds = golds
-        self.fields = FieldReader(None, fields)
+        self.fields = FieldReader(user_paths=fields)
         problems = golds.problems if golds else ()
         self.by_id = {problem.id: problem for problem in problems}
         self.by_text = {problem.problem.strip(): problem for problem in self.by_id.values()}

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
-from rlvr_cli.algorithm.reward import BUILT_IN, RewardConfig, pay
+from rlvr_cli.algorithm.reward import BUILT_IN, RewardConfig, combine_rewards
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Group, Problem
@@ -38,7 +38,7 @@ class Rewarder:
 
     def __init__(self, config: RewardConfig | None = None, max_tokens: int = 1) -> None:
         self.config = config or RewardConfig()
-        self.user_rewards = [term for term in self.config.terms if term.is_own]
+        self.user_rewards = [term for term in self.config.terms if term.is_user_code]
         self.sources: dict[str, str] = {}
         """SHA-256 of the file of each function."""
         self.seconds = 0.0
@@ -135,7 +135,7 @@ class Rewarder:
                 elif value is not None and verification is not None and scores.name in weighted:
                     verification = replace(verification, verdict=Verdict.TIMEOUT, reason=value)
             length = len(rollout.completion.token_ids) / self._max_tokens
-            total, parts = pay(self.config, verification, length, user_values)
+            total, parts = combine_rewards(self.config, verification, length, user_values)
             rollouts.append(
                 replace(
                     rollout,

@@ -1,4 +1,4 @@
-"""Examine an installation: what is there, what is missing, and what each is needed for."""
+"""Examine an installation: what is installed, what is missing, and what needs it."""
 
 import os
 import platform
@@ -23,12 +23,12 @@ from rlvr_cli.core.versions import (
     untried_versions,
 )
 from rlvr_cli.model.loading import TINY, default_device, model_directory, unused_gpu
-from rlvr_cli.setup.memory import host_memory
+from rlvr_cli.setup.machine import host_memory
 from rlvr_cli.setup.plan import choose_engine
 
 _DISTRIBUTION = "rlvr-cli"
+# Room for what the default run writes. Its checkpoints are 10 MB each.
 _DISK_GIB = 0.2
-"""What the default run writes, with some room: its checkpoints are 10 MB each."""
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -37,8 +37,8 @@ def examine(display: Display) -> None:
     device = f"cpu, {os.cpu_count()} cores"
     if default_device() == "cuda":
         card = torch.cuda.get_device_properties(0)
-        memory = f"{card.total_memory / GIB:.0f} GiB each"
-        device = f"{torch.cuda.device_count()} x {card.name}, {memory}"
+        size = f"{card.total_memory / GIB:.0f} GiB each"
+        device = f"{torch.cuda.device_count()} x {card.name}, {size}"
     elif torch.backends.mps.is_available():
         device += "; Apple's GPU is not used"
     else:
@@ -47,28 +47,30 @@ def examine(display: Display) -> None:
     display.say("device", device)
     engine = choose_engine("auto")
     display.say("engine", f"{engine.name} ({engine.reason})")
-    here = [library for library in TRIED if installed_version(library)]
-    display.say("versions", describe_versions(here))
-    if warning := untried_versions(here):
+    installed = [library for library in TRIED if installed_version(library)]
+    display.say("versions", describe_versions(installed))
+    warning = untried_versions(installed)
+    if warning:
         display.warn(warning)
-    free, disk = host_memory() / GIB, shutil.disk_usage(".").free / GIB
-    display.say("free", f"{free:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
+    memory = host_memory() / GIB
+    disk = shutil.disk_usage(".").free / GIB
+    display.say("free", f"{memory:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
     paths = [Path(model_directory(TINY)) / name for name in _FILES]
-    again = f"pip install --force-reinstall {_DISTRIBUTION}"
-    wrong = [f"{path} is missing: {again}" for path in paths if not path.is_file()]
+    remedy = f"pip install --force-reinstall {_DISTRIBUTION}"
+    faults = [f"{path} is missing: {remedy}" for path in paths if not path.is_file()]
     if disk < _DISK_GIB or not os.access(".", os.W_OK):
-        wrong.append(f"a run needs {_DISK_GIB} GiB in a directory that can be written: go to one")
+        faults.append(f"a run needs {_DISK_GIB} GiB in a directory that can be written: go to one")
     libraries = _required_libraries()
     display.say("libraries", ", ".join(libraries.present) or "not installed by pip: not known")
     for text in libraries.untried:
         display.warn(text)
     missing = libraries.missing.pop("", [])
-    wrong += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in missing]
+    faults += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in missing]
     for extra, texts in libraries.missing.items():
         install = f"pip install '{_DISTRIBUTION}[{extra}]'"
         display.say("", f"for {extra}: {', '.join(texts)}; {install}")
-    if wrong:
-        raise UserError("\n".join(wrong))
+    if faults:
+        raise UserError("\n".join(faults))
     display.result("doctor", "the default run can run: rlvr train --algo dapo")
 
 
@@ -76,15 +78,15 @@ class Libraries(NamedTuple):
     """What the installation needs, compared with what is there, in words."""
 
     present: list[str]
-    """With its version, what every installation needs."""
+    """What every installation needs, with its version."""
     untried: list[str]
-    """What of it is outside of its range, and what to install."""
+    """Libraries outside of their range, and what to install."""
     missing: dict[str, list[str]]
-    """By the extra that needs it ("" for none); of an extra also what is out of range."""
+    """By the extra that needs it ("" for none). An extra also lists what is out of range."""
 
 
 def _required_libraries() -> Libraries:
-    """Compare the requirements that pip knows of rlvr with what is installed."""
+    """Compare the requirements of rlvr, as pip knows them, with what is installed."""
     libraries = Libraries(present=[], untried=[], missing=defaultdict(list))
     try:
         lines = metadata.requires(_DISTRIBUTION) or []
@@ -106,7 +108,7 @@ def _required_libraries() -> Libraries:
         text = f"{required.name} {version} is not {required.specifier}"
         if extra:
             libraries.missing[extra].append(text)
-        elif required.name not in TRIED:  # of which the versions were said above
+        elif required.name not in TRIED:  # Those were reported above.
             install = f"pip install '{required.name}{required.specifier}'"
             libraries.untried.append(f"{text}, the range that was tried: {install}")
     return libraries

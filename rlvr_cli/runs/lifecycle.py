@@ -25,8 +25,8 @@ from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import MORE_SIGNAL, check
 from rlvr_cli.runs.run_dir import Run
 from rlvr_cli.runs.track import Mirrors
-from rlvr_cli.training.record import run_throughput
 from rlvr_cli.training.state import State
+from rlvr_cli.training.throughput import run_throughput
 from rlvr_cli.training.trainer import Trainer
 
 _SAVING_SHARE = 0.05
@@ -64,13 +64,12 @@ class RunLifecycle:
         directory = self.run.directory
         if newest is not None:
             self._restore(newest, older)
+            change = self.run.rollouts_error(self.trainer.step)
+            if change is not None:
+                self.display.warn(f"{directory}/rollouts: not as the run wrote it: {change}")
         step = self.trainer.step
         later = {saved.step for saved in checkpoint.checkpoints(directory) if saved.step > step}
         checkpoint.remove_checkpoints(directory, later)
-        if newest is not None:
-            change = self.run.rollouts_error(step)
-            if change is not None:
-                self.display.warn(f"{directory}/rollouts: not as the run wrote it: {change}")
         self.history = self.run.truncate_to(step)
         if len(self.history) < step:
             self.display.warn(
@@ -231,7 +230,7 @@ class RunLifecycle:
         config = self.trainer.config
         findings = check(self.history, config.guards)
         refill = config.algorithm.filter
-        if self.trainer.stopped and refill is not None:
+        if self.trainer.is_stopped and refill is not None:
             text = (
                 f"step {self.trainer.step}: {refill.max_gen_batches} generation batches did not "
                 f"fill the batch; for a new run {MORE_SIGNAL}, or raise "
@@ -247,7 +246,9 @@ class RunLifecycle:
     def _save(self) -> None:
         """Save the end of the newest step, unless it is saved or no longer in memory."""
         trainer = self.trainer
-        if self._state is None or not trainer.settled:  # the next step changes weights already
+        if (
+            self._state is None or not trainer.is_between_steps
+        ):  # the next step changes weights already
             return
         is_newest = self._state.values["step"] == trainer.step
         is_saved = trainer.step <= self._saved_step
@@ -285,11 +286,12 @@ class RunLifecycle:
     def _measure(self, moment: str) -> dict[str, Any] | None:
         """Measure the held-out sets, print and return their figures: those of the first set, with
         those of every set as `sets` if there are several. Return None without a held-out set."""
-        if not self.trainer.held_out:
+        trainer = self.trainer
+        if not trainer.held_out:
             return None
-        with self.display.progress("measuring", len(self.trainer.held_out), lines=True) as bar:
-            self.trainer.watch = lambda *_: bar.tick()
-            groups, sets = self.trainer.measure()
+        with self.display.progress("measuring", len(trainer.held_out), lines=True) as bar:
+            trainer.watch = lambda *_: bar.tick()
+            groups, sets = trainer.measure()
         self.run.write_rollouts(f"held-out-{moment}", groups)
         narration.say_measured(sets, moment, self.display)
         first = dict(next(iter(sets.values())))

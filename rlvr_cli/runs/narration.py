@@ -16,11 +16,16 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.runs.guards import MORE_SIGNAL
 from rlvr_cli.runs.preflight import to_judge
-from rlvr_cli.setup.session import NO_TEMPLATE, Session, unreadable_golds
+from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
+from rlvr_cli.setup.session import Session
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 
-_SHORT, _SHOWN, _LONGEST_QUESTION = 60, 5, 60
+# Characters of the name of a problem, or of a gold answer, that are shown.
+_SHORT = 60
+_SHOWN_GOLDS = 5
+# Characters of a question that fits a command line.
+_LONGEST_QUESTION = 60
 
 
 def format_figures(figures: Mapping[str, Any] | None) -> str:
@@ -29,9 +34,12 @@ def format_figures(figures: Mapping[str, Any] | None) -> str:
     if not figures.get("interval"):
         return measured(figures.get("pass@1"))
     low, high = figures["interval"]
-    consensus, k = figures["cons@k"], figures["samples"]
-    cons = "" if consensus is None or k == 1 else f", cons@{k} {consensus:.3f}"
-    return f"{figures['pass@1']:.3f} [{low:.3f}, {high:.3f}]{cons}"
+    text = f"{figures['pass@1']:.3f} [{low:.3f}, {high:.3f}]"
+    consensus = figures["cons@k"]
+    k = figures["samples"]
+    if consensus is not None and k > 1:
+        text += f", cons@{k} {consensus:.3f}"
+    return text
 
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
@@ -45,15 +53,15 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
 def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
     """Warn of the first gold answers that the judge cannot read. Their responses never count."""
     bad = unreadable_golds(prompts, judge)
-    for problem in bad[:_SHOWN]:
+    for problem in bad[:_SHOWN_GOLDS]:
         gold = (problem.answer or "")[:_SHORT]
         display.warn(f"problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read")
-    if len(bad) > _SHOWN:
-        display.warn(f"… and {len(bad) - _SHOWN} more gold answers")
+    if len(bad) > _SHOWN_GOLDS:
+        display.warn(f"… and {len(bad) - _SHOWN_GOLDS} more gold answers")
 
 
 def say_policy(name: str, session: Session, display: Display) -> None:
-    """Say what is sampled from, on which device, and with which versions of the libraries."""
+    """Say which policy is sampled, on which device, and with which versions of the libraries."""
     display.say("policy", f"{name}: {session.description}")
     display.say("versions", session.versions)
 
@@ -78,8 +86,8 @@ def announce_run(
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out"
     if len(config.eval.sources) > 1:
         count += f" ({', '.join(config.eval.sources)})"
-    if problems.taken:
-        count += f"; {problems.taken}"
+    if problems.fields_read:
+        count += f"; {problems.fields_read}"
     display.say("problems", count)
     changes = (f"{name} {old} -> {new}" for name, (old, new) in overrides(config).items())
     display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(changes) or 'nothing'}")
@@ -184,7 +192,7 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
     steps = len(history)
     short = sum(metrics["no_update"] == "batch not full" for metrics in history)
     refill = trainer.config.algorithm.filter
-    if short and refill and not trainer.stopped:
+    if short and refill and not trainer.is_stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
             "did not fill the batch (algorithm.filter.max_gen_batches)"
@@ -199,8 +207,8 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
         verdicts: Counter[str] = Counter()
         for metrics in silent:
             verdicts.update(metrics["verdicts"])
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({counts}): {MORE_SIGNAL}")
+        listing = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({listing}): {MORE_SIGNAL}")
 
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:

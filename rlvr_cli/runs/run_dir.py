@@ -1,4 +1,4 @@
-"""The run directory: settings, metrics, rollouts and problems, as they are written and read."""
+"""Write and read a run directory: settings, metrics, rollouts, tokens and problems."""
 
 import hashlib
 import json
@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from itertools import chain, count
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Any
@@ -25,11 +24,11 @@ from rlvr_cli.ranks.group import broadcast_from_first, by_the_first, gather, is_
 from rlvr_cli.training.record import StepResult
 
 PROBLEMS = "problems.jsonl"
-"""The file in which a run keeps problems that came through a pipe."""
+"""The file with the problems of a run that came through a pipe."""
 _NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
 _EXISTS = "--out {0}: it exists already; name another directory, or go on with --resume {0}"
 _LARGEST_TOKENS = 16 << 20
-"""Bytes of a file of tokens."""
+"""Bytes of a file of tokens at most."""
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
 """A number that can be added up and drawn."""
@@ -38,13 +37,13 @@ STORED_PROBLEM: TypeAdapter[Problem] = TypeAdapter(Problem)
 
 
 class Stored(BaseModel):
-    """A part of a file that rlvr wrote: strict types, no unknown keys."""
+    """A part of a file that rlvr wrote, with strict types and no unknown keys."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
 class StoredMetrics(Stored):
-    """A line of metrics.jsonl: the metrics that guards and curves read."""
+    """A line of metrics.jsonl, with the metrics that guards and curves read."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Finite | bool | None]
@@ -57,10 +56,11 @@ class StoredMetrics(Stored):
 
 
 class StoredTokens(Stored):
-    """A response in tokens-step-N.json: what the update saw of its tokens (`training/record.py`);
-    `group` is its group's number in the step."""
+    """A response in tokens-step-N.json, with the figures that the update had of its tokens
+    (`training/tokens.py`)."""
 
     group: Count
+    """The number of its group in the step."""
     sample: Count
     text: list[str]
     figures: dict[str, list[Finite]]
@@ -75,12 +75,15 @@ class StoredTokens(Stored):
 
 
 class Run:
-    """A run directory, locked by this process until it ends or calls `close`; of several processes
-    the first alone locks it and writes. Raises UserError if another process holds it, or if a part
-    of it is a link. Writing raises OSError where that fails."""
+    """A run directory, locked by this process until it ends or calls `close`.
+
+    With several processes only the first locks it and writes. Raises UserError if another process
+    holds it, or if a part of it is a link. Writing raises OSError if it fails.
+    """
 
     def __init__(self, directory: Path) -> None:
-        self.directory, self._rollouts = directory, directory / "rollouts"
+        self.directory = directory
+        self._rollouts = directory / "rollouts"
         self._checksums: dict[str, str] = {}
         self._lock = files.lock_directory(directory) if is_first() else None
         _check_shared(directory.is_dir(), directory)
@@ -119,21 +122,21 @@ class Run:
         self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
 
     def rollouts_error(self, step: int) -> str | None:
-        """Describe what was changed in the rollouts up to that step; None if nothing was."""
+        """Describe what was changed in the rollouts up to that step. Return None if nothing was."""
         later = [path.name for path in self._rollouts_after(step)]
-        return files.integrity_error(self._rollouts, lambda name: name not in later, ())
+        return files.integrity_error(self._rollouts, lambda name: name not in later, needed=())
 
     def _rollouts_after(self, step: int) -> list[Path]:
         """List the files of rollouts that were written after that step."""
-        numbers = {path: _NUMBER.search(path.stem) for path in self._rollouts.glob("*.json*")}
-        return [
-            path
-            for path, number in numbers.items()
-            if path.stem == "held-out-after" or (number and int(number[1]) > step)
-        ]
+        later = []
+        for path in self._rollouts.glob("*.json*"):
+            number = _NUMBER.search(path.stem)
+            if path.stem == "held-out-after" or (number and int(number[1]) > step):
+                later.append(path)
+        return later
 
     def truncate_to(self, step: int) -> list[dict[str, Any]]:
-        """Truncate the files to the end of that step; return its and the earlier steps' metrics."""
+        """Truncate the files to the end of that step. Return the metrics up to it."""
         rows: list[dict[str, Any]] = []
         if is_first():
             self._rollouts.mkdir(exist_ok=True)
@@ -153,9 +156,9 @@ class Run:
         return broadcast_from_first(rows)
 
 
-def _check_shared(is_seen: bool, directory: Path) -> None:
-    """Raise UserError in all processes if one of them does not see the directory."""
-    if not all(gather(is_seen)):
+def _check_shared(is_visible: bool, directory: Path) -> None:
+    """Raise UserError in all processes if the directory is not visible to one of them."""
+    if not all(gather(is_visible)):
         raise UserError(
             f"{directory}: not seen by all processes: name a directory that all nodes share"
         )
@@ -167,16 +170,18 @@ def refuse_place(directory: Path) -> None:
         raise UserError(_EXISTS.format(directory))
     if world() == 1:
         return
-    # The first process writes a file beside it; the others look for it.
-    place = next(parent for parent in directory.absolute().parents if parent.is_dir())
-    with NamedTemporaryFile(dir=place, prefix=".") if is_first() else nullcontext() as file:
+    # The first process writes a file next to it, and the others look for that file.
+    parent = next(parent for parent in directory.absolute().parents if parent.is_dir())
+    with NamedTemporaryFile(dir=parent, prefix=".") if is_first() else nullcontext() as file:
         name = broadcast_from_first(Path(file.name).name if file else None)
-        _check_shared((place / name).exists(), directory)
+        _check_shared((parent / name).exists(), directory)
 
 
 def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
-    """Create a run directory, with a copy of the problems if they cannot be read again. Raises
-    UserError if it exists (nothing is ever overwritten) or cannot be made."""
+    """Create a run directory, with a copy of the problems if they cannot be read again.
+
+    Raises UserError if it exists, since nothing is ever overwritten, or if it cannot be made.
+    """
 
     def fill(aside: Path) -> None:
         if directory.exists():  # an empty one, too
@@ -198,12 +203,16 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
 
 def default_directory(algo: str, sources: Sequence[str]) -> Path:
     """Return a `runs/ALGO-DATA-TIME` that does not exist yet, the same in all processes."""
-    names = ["stdin" if source == "-" else Path(source).stem for source in sources]
-    data = names[0] if len(names) == 1 else f"{names[0]}-and-{len(names) - 1}-more"
+    data = "stdin" if sources[0] == "-" else Path(sources[0]).stem
+    if len(sources) > 1:
+        data += f"-and-{len(sources) - 1}-more"
     base = Path("runs") / f"{algo}-{data}-{time.strftime('%Y%m%d-%H%M%S')}"
-    numbered = (base.with_name(f"{base.name}-{number}") for number in count(2))
-    free = next(path for path in chain([base], numbered) if not path.exists())
-    return Path(broadcast_from_first(str(free)))
+    path = base
+    number = 1
+    while path.exists():
+        number += 1
+        path = base.with_name(f"{base.name}-{number}")
+    return Path(broadcast_from_first(str(path)))
 
 
 def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
@@ -222,7 +231,7 @@ def read_problems(directory: Path) -> list[Problem]:
 
 
 def read_tokens(path: Path) -> list[StoredTokens]:
-    """Read a tokens-step-N.json. Raises UserError if that cannot be."""
+    """Read a tokens-step-N.json. Raises UserError if it cannot be read."""
     with files.reading(path):
         rows = parse_json(files.read_regular(path, _LARGEST_TOKENS))
     try:
@@ -232,9 +241,9 @@ def read_tokens(path: Path) -> list[StoredTokens]:
 
 
 def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the rows of metrics.jsonl in the order of their steps; skip invalid ones."""
+    """Yield the rows of metrics.jsonl in the order of their steps, and skip invalid ones."""
     last = 0
-    # an OSError: no such file yet, or none; a UserError: a line without end
+    # OSError: there is no such file yet. UserError: a line is too long.
     with suppress(OSError, UserError), files.open_regular(path, follow=False) as file:
         for line in bounded_lines(str(path), file):
             try:

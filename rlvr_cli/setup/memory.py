@@ -1,81 +1,160 @@
 """Predict the memory that a command needs, by part and phase, and choose what fits a machine."""
 
 import math
-import os
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from rlvr_cli.config import Config
+from rlvr_cli.config.sections import LoraConfig
 from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
-from rlvr_cli.model.loading import default_device
-from rlvr_cli.model.packing import attention_sizes
+from rlvr_cli.model.packing import AttentionSizes, attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
-from rlvr_cli.ranks.group import gather, local_world, world
+from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
-from rlvr_cli.setup.plan import is_sharded
+from rlvr_cli.setup.machine import Machine
+from rlvr_cli.setup.plan import is_sharded, samples_a_copy, with_values
 
-_FLOAT, _HALF = 4, 2
-"""Bytes of a number."""
-_KEPT_HIDDEN, _KEPT_HEADS, _KEPT_INNER, _KEPT_RANK = 7, 4, 4, 7
-"""Vectors that autograd keeps per token in one layer, by their width (hidden, heads, MLP inner,
-LoRA rank); counted in the layers of Llama and Qwen2."""
-_KEPT_NORMS = 2
-"""Those of the hidden width that only the gradients of its norms need, which LoRA leaves out."""
-_LOGITS = 5
-"""Copies of one chunk: logits, log-softmax, softmax, two of the gradient (model/head.py)."""
-_ROUNDED = 8
-"""Copies in float32 or int32 of the weight that AdamW rounds (training/optimizer.py)."""
-_TOKEN = 100
-"""Bytes of one sampled token with its log-probability, as Python keeps them."""
-_CONTEXT, _GRAPHS, _WORKSPACE = GIB, GIB, GIB
-"""Estimates, not measured on a GPU: torch's context and kernels; the CUDA graphs that vLLM has
-outside of its share, asleep too; its activations inside the share."""
-_ALONE = 0.9
-"""The engine's share of a GPU that nothing is trained on."""
-_KEYS_MB = 1024
-"""MiB for keys and values on a CPU."""
-_DRAWN = 16
-"""Bytes of a row's logit while a GPU draws its token: as computed, in float32, its logarithm and
-its probability (rollout/engines/sampling.py)."""
-_WAYS = 3
-"""Ways to need less memory that are named."""
-VLLM, GRADIENTS = "vLLM", "gradients"
+_FLOAT_BYTES = 4
+
+# Vectors that autograd stores per token and layer, by their width, in the layers of Llama and Qwen2
+# (tests/setup/test_memory.py counts what they store).
+# Input, normalized vector and output of both norms; the seventh for all that is narrower.
+_HIDDEN_VECTORS = 7
+# Queries, the attention's output for its kernel and for the projection, keys with values.
+_HEAD_VECTORS = 4
+# Gate, activated gate, up projection, and their product.
+_INNER_VECTORS = 4
+# One of the adapter's rank per linear layer.
+_LORA_VECTORS = 7
+# The normalized vectors, which only the gradients of the norms need. LoRA freezes the norms.
+_FROZEN_VECTORS = 2
+
+# Of one chunk: logits, log-softmax, softmax, and two of the gradient (model/head.py).
+_LOGIT_COPIES = 5
+# The gradient of the output layer, and that of the chunk that is added to it.
+_OUTPUT_GRADIENTS = 2
+# Of the gradients of one layer: two to reduce them, and one of the layer before it.
+_REDUCED_COPIES = 3
+# The first and the second moment of each trained parameter.
+_ADAMW_MOMENTS = 2
+# In float32 or int32, of the weight that AdamW rounds to bfloat16 (training/optimizer.py).
+_ROUNDING_COPIES = 8
+# Of one sampled token with its log-probability, as Python objects.
+_SAMPLED_TOKEN_BYTES = 100
+# Of one logit while a GPU samples a token: as computed, in float32, its logarithm and its
+# probability (rollout/engines/sampling.py).
+_SAMPLED_LOGIT_BYTES = 16
+
+# An estimate, not measured: torch's context and kernels on a GPU.
+_TORCH_CONTEXT = GIB
+# An estimate, not measured: the CUDA graphs that vLLM has outside of its share, asleep too.
+_VLLM_GRAPHS = GIB
+# An estimate, not measured: activations while an engine samples on a GPU.
+_WORKSPACE = GIB
+
+# The engine's share of a GPU on which nothing is trained.
+_EVALUATION_SHARE = 0.9
+# MiB for keys and values on a CPU.
+_CPU_CACHE_MB = 1024
+_ADVISED_RANK = 32
+# What the advice divides micro-batches and the cache of keys and values by.
+_SMALLER_BY = 4
+# Ways to need less memory that are named.
+_ADVISED_WAYS = 3
+
+VLLM = "vLLM"
+GRADIENTS = "gradients"
+Parts = dict[str, int]
+"""Bytes by what they are needed for."""
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The memory of one process before anything is loaded: a GPU's, or its part of the host's."""
+class Shapes:
+    """The sizes of a model that decide the memory it needs, as numbers of parameters or widths."""
 
-    device: str
-    """cuda or cpu."""
-    total: int
-    free: int
+    parameters: int
+    layers: int
+    hidden: int
+    inner: int
+    """The width within an MLP."""
+    attention: AttentionSizes
+    vocabulary: int
+    output_layer: int
+    """Parameters of the output layer."""
+    outside_layers: int
+    """Parameters of the embedding and the output layer, which may be one."""
+    largest: int
+    """Parameters of the largest weight."""
+    linear_widths: Mapping[str, int]
+    """Inputs and outputs of each linear layer that may have an adapter, by its name."""
+    can_recompute: bool
+    """Whether the backward pass can compute the layers again."""
+
+    @property
+    def layer(self) -> int:
+        """Return the parameters of one layer."""
+        return max(0, self.parameters - self.outside_layers) // self.layers
+
+    def adapter_parameters(self, lora: LoraConfig) -> int:
+        """Return the parameters of an adapter: its rank times the widths of the adapted layers."""
+        widths = (
+            width
+            for name, width in self.linear_widths.items()
+            if lora.targets == ALL_LINEAR or name.endswith(tuple(lora.targets))
+        )
+        return (lora.rank or 0) * sum(widths)
+
+
+def read_shapes(model: Any) -> Shapes:
+    """Read the sizes of a model, which may be an outline without weights."""
+    config = model.config.get_text_config()
+    head = model.get_output_embeddings()
+    embedding = model.get_input_embeddings()
+    output_layer = head.weight.numel()
+    is_tied = head.weight is embedding.weight
+    return Shapes(
+        parameters=model.num_parameters(),
+        layers=config.num_hidden_layers,
+        hidden=config.hidden_size,
+        inner=getattr(config, "intermediate_size", None) or 4 * config.hidden_size,
+        attention=attention_sizes(config),
+        vocabulary=head.weight.shape[0],
+        output_layer=output_layer,
+        outside_layers=output_layer if is_tied else output_layer + embedding.weight.numel(),
+        largest=max(parameter.numel() for parameter in model.parameters()),
+        linear_widths={
+            name: sum(module.weight.shape)
+            for name, module in model.named_modules()
+            if isinstance(module, LINEAR) and module is not head
+        },
+        can_recompute=bool(decoder_layers(model)),
+    )
 
 
 @dataclass(frozen=True)
 class Need:
-    """The bytes needed, by part: at any time, while sampling, and at the worst stage of an update.
+    """The bytes needed at any time, while sampling, and at the worst stage of an update.
 
-    The moments of AdamW count from the start: vLLM has to wake up beside them after the first step.
+    The moments of AdamW count from the start, because they share the GPU with vLLM after the first
+    step.
     """
 
-    always: dict[str, int]
-    sampling: dict[str, int]
-    updating: dict[str, int]
+    always: Parts
+    sampling: Parts
+    updating: Parts
 
     @property
-    def phases(self) -> dict[str, int]:
+    def phases(self) -> Parts:
         """Return the bytes of each phase, with those that are always needed."""
         always = sum(self.always.values())
-        parts = {"to sample": self.sampling, "to update": self.updating}
-        return {phase: always + sum(part.values()) for phase, part in parts.items()}
+        return {
+            "to sample": always + sum(self.sampling.values()),
+            "to update": always + sum(self.updating.values()),
+        }
 
     @property
     def peak(self) -> int:
@@ -91,273 +170,323 @@ class Need:
     def shortage(self, free: int) -> str:
         """Say how much is needed, in which phase, and how much there is."""
         phase = max(self.phases, key=self.phases.__getitem__)
-        needed = f"about {self.peak / GIB:.1f} GiB are needed {phase}"
-        return f"{needed} and {free / GIB:.1f} GiB are free"
-
-
-def this_machine() -> Machine:
-    """Measure the memory there is; of several processes, the least that any of them has."""
-    device = default_device()
-    if device == "cuda":
-        free, total = torch.cuda.mem_get_info()
-    else:
-        free = total = host_memory() // local_world()
-    measured = gather([total, free])
-    return Machine(device, *(min(sizes) for sizes in zip(*measured, strict=True)))
-
-
-def host_memory() -> int:
-    """Return the bytes still available of this computer's or container's memory."""
-    limits, group = list[int](), Path("/sys/fs/cgroup")
-    with suppress(OSError, StopIteration, ValueError):
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        line = next(line for line in lines if line.startswith("MemAvailable"))
-        limits.append(int(line.split()[1]) << 10)
-    with suppress(OSError, ValueError):  # no limit is the word max
-        limit = int((group / "memory.max").read_text(encoding="utf-8"))
-        limits.append(limit - int((group / "memory.current").read_text(encoding="utf-8")))
-    return min(limits, default=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        return (
+            f"about {self.peak / GIB:.1f} GiB are needed {phase} and {free / GIB:.1f} GiB are free"
+        )
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of a command on a machine, which may be another than this one. The models may be
-    outlines without weights; a configuration has its engine and types decided."""
+    """The memory of a command on a machine, which may be another than this one.
 
-    model: Any
+    It predicts for configurations whose engine and number types are decided.
+    """
+
+    model: Shapes
     machine: Machine
     training: bool = True
-    teacher: Any = None
+    teacher: Shapes | None = None
 
     def needed(self, config: Config) -> Need:
         """Predict what the command needs on the machine's device."""
-        on_gpu, with_vllm = self.machine.device == "cuda", config.engine == "vllm"
-        optim, algo, rollout = config.optim, config.algorithm, config.rollout
-        has_adapter = config.lora.rank is not None
-        count, responses = self.model.num_parameters(), rollout.prompts * rollout.samples
-        size = _bytes(optim.weights if self.training else "float32")
-        of_engine = _bytes(rollout.precision)
-        always, sampling = dict[str, int](), dict[str, int]()
-        if with_vllm and on_gpu:
-            always["graphs and context"] = _GRAPHS + _CONTEXT
-            share = int(rollout.gpu_share * self.machine.total)
-            sampling[VLLM] = max(share, _vllm_memory(self.model, config, responses=1))
-        elif with_vllm:
-            always[VLLM] = of_engine * count + _keys_and_values(config)
-        else:
-            always["context"] = _CONTEXT if on_gpu else 0
-            has_own = has_adapter or is_sharded(optim) or of_engine != size
-            always["the engine's weights"] = of_engine * count if self.training and has_own else 0
-            sampling["keys and values"] = keys = _keys_and_values(config)
-            if on_gpu:
-                of_row, of_draw = _decoded_row(self.model, config)
-                sampling["logits"] = keys // of_row * of_draw
-        if not self.training:
-            always["weights"] = 0 if with_vllm and on_gpu else size * count
-            return _without_zeros(always, sampling, {})
-        if optim.offload != "all":
-            copies, trained, of_trained = _trained(self.model, config)
-            own, trained_here = size * count // world(), trained // world()
-            reference = 0 if config.reference_is_base else own
-            if self.teacher is not None:
-                reference = size * self.teacher.num_parameters() // world()
-            always |= {
-                "weights": own,
-                "responses of a step": 0 if on_gpu else responses * rollout.max_tokens * _TOKEN,
-                "AdamW": copies * 2 * of_trained * trained_here,
-                "adapter": copies * _FLOAT * trained_here if has_adapter else 0,
-                "reference policy": reference if algo.has_reference_model else 0,
-                "critic": (copies - 1) * own,
-            }
-        stages = _stages_of_update(self.model, config, self.machine)
-        return _without_zeros(always, sampling, max(stages, key=lambda part: sum(part.values())))
+        always = self._engine_parts(config)
+        updating: Parts = {}
+        if self.training:
+            always |= self._trainer_parts(config)
+            stages = update_stages(self.model, config, self.machine.device)
+            updating = max(stages.values(), key=lambda parts: sum(parts.values()))
+        elif not self.lends_gpu(config):
+            always["weights"] = _FLOAT_BYTES * self.model.parameters
+        return Need(_positive(always), self._sampling_parts(config), _positive(updating))
 
     def fitted(self, config: Config) -> Config:
-        """Decide what depends on the memory: the engine's part of it, and `checkpointing: auto`.
+        """Decide the memory of the engine, and `checkpointing: auto`.
 
-        vLLM's share of a GPU becomes smaller where vLLM could not wake up beside what stays after
-        the first update, but not smaller than half of it unless that holds the keys and values of a
-        step's responses. Those of transformers get what else that share would leave. Layers are
-        computed again in the backward pass where an update would not fit otherwise.
+        If an update would not fit, its backward pass computes the layers again.
         """
-        rollout, optim, machine = config.rollout, config.optim, self.machine
-        asked = rollout.gpu_share
-        if not self.training and "gpu_share" not in rollout.model_fields_set:
-            asked = _ALONE
-        most = asked * machine.total
-        if rollout.kv_budget_mb is None:
-            budget = _KEYS_MB
-            if machine.device == "cuda" and not self.lends(config):
-                of_row, of_draw = _decoded_row(self.model, config)
-                room = min(most, self.left(config) - _WORKSPACE) * of_row / (of_row + of_draw)
-                budget = max(1, int(room) >> 20)
-            config = _changed(config, "rollout", "kv_budget_mb", budget)
-        if self.lends(config):
-            responses = 1
-            if self.training:
-                responses = min(-(-rollout.prompts * rollout.samples // world()), SEQUENCES)
-            enough = min(_vllm_memory(self.model, config, responses), most / 2)
-            within = max(enough, self.left(config))
-            share = asked if most <= within else _share(within, machine)
-            config = _changed(config, "rollout", "gpu_share", share)
-        if self.training and optim.checkpointing == "auto":
-            kept = _changed(config, "optim", "checkpointing", "off")
-            is_short = self.needed(kept).phases["to update"] > machine.free
-            again = is_short and decoder_layers(self.model)
-            config = _changed(config, "optim", "checkpointing", "on") if again else kept
+        share = config.rollout.gpu_share
+        if not self.training and "gpu_share" not in config.rollout.model_fields_set:
+            share = _EVALUATION_SHARE
+        if config.rollout.kv_budget_mb is None:
+            budget = self._cache_budget_mb(config, share)
+            config = with_values(config, "rollout", kv_budget_mb=budget)
+        if self.lends_gpu(config):
+            config = with_values(config, "rollout", gpu_share=self._fitting_share(config, share))
+        if self.training and config.optim.checkpointing == "auto":
+            config = with_values(config, "optim", checkpointing="off")
+            is_short = self.needed(config).phases["to update"] > self.machine.free
+            if is_short and self.model.can_recompute:
+                config = with_values(config, "optim", checkpointing="on")
         return config
 
-    def lends(self, config: Config) -> bool:
+    def lends_gpu(self, config: Config) -> bool:
         """Return whether vLLM has a share of a GPU, which it gives back for an update."""
         return config.engine == "vllm" and self.machine.device == "cuda"
 
-    def left(self, config: Config) -> int:
-        """Return the bytes that are left beside what is always needed."""
+    def unreserved(self, config: Config) -> int:
+        """Return the free bytes, less those that are always needed."""
         return self.machine.free - sum(self.needed(config).always.values())
 
     def smaller(self, config: Config) -> Iterator[tuple[str, Config]]:
-        """Yield settings that need less memory, cheapest first, each beside those before it."""
-        rollout, optim, training = config.rollout, config.optim, self.training
-        lends, left = self.lends(config), self.left(config)
-        least = _share(left, self.machine)
-        starts = lends and _vllm_memory(self.model, config, responses=1) <= left
-        changes: list[tuple[bool, str, str, Any]] = [
-            (starts and least < rollout.gpu_share, "rollout", "gpu_share", least),
-            (training and bool(decoder_layers(self.model)), "optim", "checkpointing", "on"),
-            (training, "optim", "micro_tokens", max(1, optim.micro_tokens // 4)),
-            (not lends, "rollout", "kv_budget_mb", max(1, _keys_and_values(config) >> 22)),
-            (training, "optim", "weights", "bfloat16"),
-            (training, "lora", "rank", 32),
-            (training and self.machine.device == "cuda", "optim", "offload", "all"),
-        ]
-        texts = list[str]()
-        for applies, section, key, value in changes:
-            if applies and getattr(getattr(config, section), key) != value:
-                config = _changed(config, section, key, value)
-                texts.append("--lora 32" if section == "lora" else f"--set {section}.{key}={value}")
-                yield " ".join(texts), config
+        """Yield settings that need less memory, cheapest first, each with those before it."""
+        flags = list[str]()
+        for section, key, value in self._reductions(config):
+            if getattr(getattr(config, section), key) == value:
+                continue
+            config = with_values(config, section, **{key: value})
+            is_rank = section == "lora"
+            flags.append(f"--lora {value}" if is_rank else f"--set {section}.{key}={value}")
+            yield " ".join(flags), config
 
     def advice(self, config: Config) -> str:
         """Name the cheapest settings that would fit, each with the GiB that it would need."""
-        ways = (
-            f"{text} ({need.peak / GIB:.1f} GiB)"
-            for text, changed in self.smaller(config)
-            if (need := self.needed(changed)).peak <= self.machine.free
-        )
-        otherwise = "take a smaller model, or lower --prompts, -n or --max-tokens"
-        return ", or ".join(islice(ways, _WAYS)) or otherwise
+        ways = list[str]()
+        for flags, changed in self.smaller(config):
+            peak = self.needed(changed).peak
+            if peak <= self.machine.free:
+                ways.append(f"{flags} ({peak / GIB:.1f} GiB)")
+        if not ways:
+            return "take a smaller model, or lower --prompts, -n or --max-tokens"
+        return ", or ".join(ways[:_ADVISED_WAYS])
+
+    def _engine_parts(self, config: Config) -> Parts:
+        """Predict what the engine needs at any time."""
+        weights = number_bytes(config.rollout.precision) * self.model.parameters
+        if self.lends_gpu(config):
+            return {"graphs and context": _VLLM_GRAPHS + _TORCH_CONTEXT}
+        if config.engine == "vllm":
+            return {VLLM: weights + _cache_bytes(config)}
+        has_copy = self.training and samples_a_copy(config)
+        return {
+            "context": _TORCH_CONTEXT if self.machine.device == "cuda" else 0,
+            "the engine's weights": weights if has_copy else 0,
+        }
+
+    def _sampling_parts(self, config: Config) -> Parts:
+        """Predict what the engine needs only while it samples."""
+        if self.lends_gpu(config):
+            share = int(config.rollout.gpu_share * self.machine.total)
+            return {VLLM: max(share, vllm_memory(self.model, config, responses=1))}
+        if config.engine == "vllm":
+            return {}
+        cache = _cache_bytes(config)
+        if self.machine.device == "cpu":
+            return {"keys and values": cache}
+        row = decoded_row(self.model, config)
+        return {"keys and values": cache, "logits": cache // row.cache * row.logits}
+
+    def _trainer_parts(self, config: Config) -> Parts:
+        """Predict what stays on the device from the first update on, of all that is trained."""
+        optim = config.optim
+        rollout = config.rollout
+        if optim.offload == "all":
+            return {}
+        number = number_bytes(optim.weights)
+        weights = number * self.model.parameters // world()
+        trained = trained_parameters(self.model, config)
+        trained_here = trained.models * (trained.parameters // world())
+        reference = 0
+        if config.algorithm.has_reference_model:
+            if self.teacher is not None:
+                reference = number * self.teacher.parameters // world()
+            elif not config.reference_is_base:
+                reference = weights
+        tokens = 0
+        if self.machine.device == "cpu":
+            tokens = rollout.prompts * rollout.samples * rollout.max_tokens
+        has_adapter = config.lora.rank is not None
+        return {
+            "weights": weights,
+            "responses of a step": tokens * _SAMPLED_TOKEN_BYTES,
+            "AdamW": _ADAMW_MOMENTS * trained.bytes_per_parameter * trained_here,
+            "adapter": _FLOAT_BYTES * trained_here if has_adapter else 0,
+            "reference policy": reference,
+            "critic": (trained.models - 1) * weights,
+        }
+
+    def _cache_budget_mb(self, config: Config, share: float) -> int:
+        """Return the MiB for keys and values: of a GPU what the engine's share leaves for them."""
+        if self.machine.device == "cpu" or self.lends_gpu(config):
+            return _CPU_CACHE_MB
+        room = min(share * self.machine.total, self.unreserved(config) - _WORKSPACE)
+        row = decoded_row(self.model, config)
+        return max(1, int(room * row.cache / (row.cache + row.logits)) >> 20)
+
+    def _fitting_share(self, config: Config, share: float) -> float:
+        """Return vLLM's share of the GPU, smaller if vLLM could not wake up after an update.
+
+        It is at least half of the share that is set, unless less holds a step's responses.
+        """
+        responses = 1
+        if self.training:
+            sampled = config.rollout.prompts * config.rollout.samples
+            responses = min(math.ceil(sampled / world()), SEQUENCES)
+        wanted = share * self.machine.total
+        enough = min(vllm_memory(self.model, config, responses), wanted / 2)
+        available = max(enough, self.unreserved(config))
+        return share if wanted <= available else self._as_share(available)
+
+    def _as_share(self, size: float) -> float:
+        """Return bytes as a share of the GPU, rounded down to whole percents."""
+        return max(1, math.floor(100 * size / self.machine.total)) / 100
+
+    def _reductions(self, config: Config) -> Iterator[tuple[str, str, Any]]:
+        """Yield values that need less memory, cheapest first, each with its section and key."""
+        if self.lends_gpu(config):
+            free = self.unreserved(config)
+            share = self._as_share(free)
+            starts = vllm_memory(self.model, config, responses=1) <= free
+            if starts and share < config.rollout.gpu_share:
+                yield "rollout", "gpu_share", share
+        if self.training:
+            if self.model.can_recompute:
+                yield "optim", "checkpointing", "on"
+            yield "optim", "micro_tokens", max(1, config.optim.micro_tokens // _SMALLER_BY)
+        if not self.lends_gpu(config):
+            budget = _cache_bytes(config) // _SMALLER_BY
+            yield "rollout", "kv_budget_mb", max(1, budget >> 20)
+        if self.training:
+            yield "optim", "weights", "bfloat16"
+            yield "lora", "rank", _ADVISED_RANK
+            if self.machine.device == "cuda":
+                yield "optim", "offload", "all"
 
 
-def _without_zeros(*phases: dict[str, int]) -> Need:
-    return Need(*({name: size for name, size in part.items() if size} for part in phases))
-
-
-def _stages_of_update(model: Any, config: Config, machine: Machine) -> list[dict[str, int]]:
-    """Predict the stages in which an update may need most, beside what is always there."""
-    optim, rank, shape = config.optim, config.lora.rank, model.config.get_text_config()
-    count, layers, hidden = model.num_parameters(), shape.num_hidden_layers, shape.hidden_size
-    head, embedding = model.get_output_embeddings().weight, model.get_input_embeddings().weight
-    outside = head.numel() if head is embedding else head.numel() + embedding.numel()
-    layer = max(0, count - outside) // layers
-    number = _bytes(optim.precision)
-    copies, trained, of_trained = _trained(model, config)
-    trains_all, shared_out = rank is None, is_sharded(optim)
-    # Of the tokens of a pass, which has one response at least, each model keeps for the backward
-    # pass what is in its layers, or their inputs alone and what one layer takes when it is computed
-    # again. The graphs of policy and critic live at once.
-    tokens = max(optim.micro_tokens, config.rollout.max_tokens)
-    sizes, inner = attention_sizes(shape), getattr(shape, "intermediate_size", None) or 4 * hidden
-    width = _KEPT_HIDDEN * hidden + _KEPT_HEADS * sizes.heads * sizes.head_dim + _KEPT_INNER * inner
-    if rank is not None:
-        width += _KEPT_RANK * rank - _KEPT_NORMS * hidden
-    graph, again = number * tokens * layers * width, 0
-    if optim.checkpointing == "on":
-        graph, again = number * tokens * layers * hidden, number * tokens * width
-    rows = min(chunk_rows(head.shape[0], torch.device(machine.device)), tokens)
-    # Shared out, weights are put together for as long as they compute, and gradients wait whole, in
-    # float32, for the last pass: then two copies of a group's are made to add them up, and one of
-    # the group before is still there. torch 2.13 keeps none of this between the two passes.
-    whole = copies * (_FLOAT if shared_out else of_trained) * trained
-    gradients = 0 if optim.offload == "all" else whole
-    together = number if shared_out else 0
-    kept = copies * count if keeps_whole(optim) else 0
-    of_sums = _FLOAT if shared_out and trains_all else 0
-    of_head = head.numel() if trains_all else 0
-    at_head = {
-        GRADIENTS: gradients,
-        "weights put together": together * max(outside, kept),
-        "forward and backward": graph,
-        "logits": _LOGITS * _FLOAT * head.shape[0] * rows,
-        "gradients of the output layer": 2 * _FLOAT * of_head,
-    }
-    in_layer = {
-        GRADIENTS: gradients,
-        "weights put together": together * max(outside + 2 * layer, kept),
-        "forward and backward": copies * graph + again,
-        "sums of gradients": 3 * of_sums * layer + together * of_head,
-    }
-    at_end = {GRADIENTS: gradients, "sums of gradients": of_sums * (2 * outside + layer)}
-    in_step = {GRADIENTS: copies * of_trained * trained // world()}
+def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts]:
+    """Predict the stages at which an update may need most, without what is always needed."""
+    optim = config.optim
+    trained = trained_parameters(model, config)
+    graph = stored_graph(model, config)
+    trains_all = config.lora.rank is None
+    gathers = is_sharded(optim)
+    # With FSDP2, weights are gathered while they compute. Gradients stay unsharded, in float32,
+    # until the last micro-batch has reduced them. torch 2.13 frees all of it between two passes.
+    gathered_bytes = number_bytes(optim.precision) if gathers else 0
+    reduced_bytes = _FLOAT_BYTES if gathers and trains_all else 0
+    gradient_bytes = _FLOAT_BYTES if gathers else trained.bytes_per_parameter
+    gradients = trained.models * trained.parameters * gradient_bytes
+    if optim.offload == "all":
+        gradients = 0
+    # Weights that a pass would gather twice are not freed in between, if the settings permit it.
+    held_weights = trained.models * model.parameters if keeps_whole(optim) else 0
+    trained_output = model.output_layer if trains_all else 0
+    rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens_of_a_pass(config))
+    step_gradients = trained.models * trained.bytes_per_parameter * trained.parameters // world()
+    rounded = 0
     if trains_all and optim.weights == "bfloat16" and optim.offload != "all":
-        largest = max(parameter.numel() for parameter in model.parameters())
-        in_step["AdamW in float32"] = _ROUNDED * _FLOAT * largest // world()
-    return [at_head, in_layer, at_end, in_step]
+        rounded = model.largest
+    return {
+        "backward through the output layer": {
+            GRADIENTS: gradients,
+            "gathered weights": gathered_bytes * max(model.outside_layers, held_weights),
+            "forward and backward": graph.stored,
+            "logits": _LOGIT_COPIES * _FLOAT_BYTES * model.vocabulary * rows,
+            "gradients of the output layer": _OUTPUT_GRADIENTS * _FLOAT_BYTES * trained_output,
+        },
+        "backward through the last layer": {
+            GRADIENTS: gradients,
+            # The next layer's weights are gathered while this one computes.
+            "gathered weights": gathered_bytes
+            * max(model.outside_layers + 2 * model.layer, held_weights),
+            # Policy and critic are passed backward after both were passed forward.
+            "forward and backward": trained.models * graph.stored + graph.recomputed,
+            "sums of gradients": _REDUCED_COPIES * reduced_bytes * model.layer
+            + gathered_bytes * trained_output,
+        },
+        "backward through the embedding": {
+            GRADIENTS: gradients,
+            "sums of gradients": reduced_bytes * (2 * model.outside_layers + model.layer),
+        },
+        "step of the optimizer": {
+            GRADIENTS: step_gradients,
+            "AdamW in float32": _ROUNDING_COPIES * _FLOAT_BYTES * rounded // world(),
+        },
+    }
 
 
-def _trained(model: Any, config: Config) -> tuple[int, int, int]:
-    """Return how many models are trained (a critic of its own is the second), the numbers that are
-    trained of each, and the bytes of a number."""
-    critic, rank = config.algorithm.critic, config.lora.rank
-    copies = 2 if critic is not None and critic.kind == "own" else 1
-    if rank is not None:
-        return copies, _adapter_numbers(model, rank, config.lora.targets), _FLOAT
-    return copies, model.num_parameters(), _bytes(config.optim.weights)
+class Graph(NamedTuple):
+    """The bytes that one model's forward pass leaves for its backward pass."""
+
+    stored: int
+    """Of all layers."""
+    recomputed: int
+    """Of the one layer that the backward pass computes again."""
 
 
-def _bytes(precision: str) -> int:
-    return _HALF if precision == "bfloat16" else _FLOAT
-
-
-def _adapter_numbers(model: Any, rank: int, targets: Any) -> int:
-    """Count the numbers of an adapter: rank times both widths of each linear layer that has one."""
-    head = model.get_output_embeddings()
-    widths = (
-        sum(module.weight.shape)
-        for name, module in model.named_modules()
-        if isinstance(module, LINEAR) and module is not head
-        if targets == ALL_LINEAR or name.endswith(tuple(targets))
+def stored_graph(model: Shapes, config: Config) -> Graph:
+    """Predict the bytes that autograd stores of one pass through a model."""
+    rank = config.lora.rank
+    width = (
+        _HIDDEN_VECTORS * model.hidden
+        + _HEAD_VECTORS * model.attention.heads * model.attention.head_dim
+        + _INNER_VECTORS * model.inner
     )
-    return rank * sum(widths)
+    if rank is not None:
+        width += _LORA_VECTORS * rank - _FROZEN_VECTORS * model.hidden
+    layer_width = number_bytes(config.optim.precision) * tokens_of_a_pass(config)
+    if config.optim.checkpointing == "on":  # Each layer's input is stored alone.
+        return Graph(layer_width * model.layers * model.hidden, recomputed=layer_width * width)
+    return Graph(layer_width * model.layers * width, recomputed=0)
 
 
-def _vllm_memory(model: Any, config: Config, responses: int) -> int:
-    """Estimate what vLLM holds inside its share of a GPU: weights, activations, and the keys and
-    values of so many responses at full length."""
-    of_row, _ = _decoded_row(model, config)
-    weights = _bytes(config.rollout.precision) * model.num_parameters()
-    return weights + responses * of_row + _WORKSPACE
+def tokens_of_a_pass(config: Config) -> int:
+    """Return the most tokens of one pass, which has at least one response."""
+    return max(config.optim.micro_tokens, config.rollout.max_tokens)
 
 
-def _decoded_row(model: Any, config: Config) -> tuple[int, int]:
-    """Return the bytes of a response's keys and values at full length, and those that a GPU takes
-    for the logits of one of its tokens."""
-    shape = model.config.get_text_config()
-    sizes = attention_sizes(shape)
-    of_token = 2 * shape.num_hidden_layers * sizes.kv_heads * sizes.head_dim
-    of_row = _bytes(config.rollout.precision) * of_token * config.rollout.max_tokens
-    return of_row, _DRAWN * model.get_output_embeddings().weight.shape[0]
+class Trained(NamedTuple):
+    """What the optimizer holds."""
+
+    models: int
+    """2 with a critic of its own."""
+    parameters: int
+    """Of each model."""
+    bytes_per_parameter: int
 
 
-def _keys_and_values(config: Config) -> int:
-    """Return the bytes that keys and values may take where vLLM has no share of a GPU."""
-    return (config.rollout.kv_budget_mb or _KEYS_MB) << 20
+def trained_parameters(model: Shapes, config: Config) -> Trained:
+    """Return what the optimizer holds: all parameters of a model, or those of its adapter."""
+    critic = config.algorithm.critic
+    models = 2 if critic is not None and critic.kind == "own" else 1
+    if config.lora.rank is not None:
+        return Trained(models, model.adapter_parameters(config.lora), _FLOAT_BYTES)
+    return Trained(models, model.parameters, number_bytes(config.optim.weights))
 
 
-def _share(size: float, machine: Machine) -> float:
-    """Return a size as a share of the GPU, rounded down to whole percents."""
-    return max(1, math.floor(100 * size / machine.total)) / 100
+class DecodedRow(NamedTuple):
+    """The bytes that one response takes while it is sampled."""
+
+    cache: int
+    """Keys and values at full length."""
+    logits: int
+    """The logits of one token on a GPU."""
 
 
-def _changed(config: Config, section: str, key: str, value: Any) -> Config:
-    changed = getattr(config, section).model_copy(update={key: value})
-    return config.model_copy(update={section: changed})
+def decoded_row(model: Shapes, config: Config) -> DecodedRow:
+    """Predict the bytes that one response takes while it is sampled."""
+    numbers = 2 * model.layers * model.attention.kv_heads * model.attention.head_dim
+    number = number_bytes(config.rollout.precision)
+    return DecodedRow(
+        cache=number * numbers * config.rollout.max_tokens,
+        logits=_SAMPLED_LOGIT_BYTES * model.vocabulary,
+    )
+
+
+def vllm_memory(model: Shapes, config: Config, responses: int) -> int:
+    """Predict the bytes of vLLM's share of a GPU that hold this number of full responses."""
+    weights = number_bytes(config.rollout.precision) * model.parameters
+    return weights + responses * decoded_row(model, config).cache + _WORKSPACE
+
+
+def number_bytes(precision: str) -> int:
+    """Return the bytes of a number."""
+    return 2 if precision == "bfloat16" else _FLOAT_BYTES
+
+
+def _cache_bytes(config: Config) -> int:
+    """Return the bytes that keys and values may take if vLLM has no share of a GPU."""
+    return (config.rollout.kv_budget_mb or _CPU_CACHE_MB) << 20
+
+
+def _positive(parts: Parts) -> Parts:
+    return {name: size for name, size in parts.items() if size}

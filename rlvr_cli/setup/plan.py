@@ -6,7 +6,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 from rlvr_cli.config import Config
-from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig, OptimConfig
+from rlvr_cli.config.sections import (
+    LONGEST_RESPONSE,
+    DataConfig,
+    EvalConfig,
+    OptimConfig,
+    RolloutConfig,
+)
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.limits import thread_limit
 from rlvr_cli.core.types import SamplingParams
@@ -18,11 +24,11 @@ from rlvr_cli.model.loading import default_device, settings_file
 from rlvr_cli.ranks.group import local_world, world
 from verifiers import Format
 
+# Parameters below which one thread is faster: the operations are too short to divide, and several
+# threads collapse when another process competes for the cores.
 _SMALL_MODEL = 20_000_000
-"""Parameters below which one thread is faster: the operations are too short to divide, and several
-threads collapse when another process competes for the cores."""
+# The prompt of models that were trained elsewhere, most of which know it.
 _BOXED = "boxed"
-"""The prompt of models that were trained elsewhere, most of which know it."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,14 @@ class Plan:
     @property
     def training(self) -> SamplingParams:
         """Return the sampling settings of training."""
-        rollout = self.config.rollout
-        return SamplingParams(
-            rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
-        )
+        return self._sampling(self.config.rollout)
 
     @property
     def evaluation(self) -> SamplingParams:
         """Return the sampling settings of an evaluation, within a run too."""
-        settings = self.config.eval
+        return self._sampling(self.config.eval)
+
+    def _sampling(self, settings: RolloutConfig | EvalConfig) -> SamplingParams:
         longest = self.config.rollout.max_tokens
         return SamplingParams(settings.samples, longest, settings.temperature, settings.top_p)
 
@@ -101,14 +106,14 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     if config.optim.compile == "auto":
         config = with_values(config, "optim", compile="on" if device == "cuda" else "off")
     config = _with_number_types(config, device)
-    algorithm = config.algorithm.decided(config.computes_alike, config.reward.pays_verdict)
+    algorithm = config.algorithm.decided(config.computes_alike, config.reward.rewards_verdict)
     return Plan(config.model_copy(update={"algorithm": algorithm}), engine, answer_format)
 
 
 def plan_evaluation(config: Config, problems: ProblemSet, date: datetime) -> Plan:
-    """Plan an evaluation as `plan_for` does, with the prompt and the date that it completes.
+    """Decide the settings of an evaluation: its prompt and its date, and those of `plan_for`.
 
-    `date` is what a chat template may write, if the settings have none.
+    Chat templates may write `date`, unless the settings have another.
     """
     if asks_for_boxed(config, problems):
         config = with_values(config, "data", prompt=_BOXED)
@@ -120,7 +125,8 @@ def plan_evaluation(config: Config, problems: ProblemSet, date: datetime) -> Pla
 def asks_for_boxed(config: Config, problems: ProblemSet) -> bool:
     """Return whether an evaluation asks for a \\boxed{} answer in place of the default format.
 
-    It does if no prompt is set and the model is no run, so that nobody taught it our format.
+    It does if no prompt is set and the model was not trained by a run, so that it does not know the
+    default format.
     """
     return (
         config.data.prompt is None
@@ -176,12 +182,22 @@ def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
 
 
 def is_sharded(optim: OptimConfig) -> bool:
-    """Return whether torch's FSDP2 holds what is trained; else it is a plain module.
+    """Return whether torch's FSDP2 holds the trained models, which are plain modules otherwise.
 
     It does with several processes, for weights that wait on the CPU, and to compute in another type
     than that of the weights.
     """
     return world() > 1 or optim.offload == "all" or optim.precision == "bfloat16"
+
+
+def samples_a_copy(config: Config) -> bool:
+    """Return whether the transformers engine has a copy of the trained weights.
+
+    It needs one if an adapter is merged, or weights are gathered or rounded for it.
+    """
+    optim = config.optim
+    rounds = config.rollout.precision != optim.weights
+    return config.lora.rank is not None or is_sharded(optim) or rounds
 
 
 def precision_on(device: str, setting: Literal["auto", "float32", "bfloat16"]) -> str:
@@ -206,9 +222,9 @@ def choose_engine(setting: str) -> EngineChoice:
 
 
 def choose(setting: str, version: str | None, mismatch: str | None, has_gpu: bool) -> EngineChoice:
-    """Choose as `choose_engine` does, for a machine of these properties.
+    """Return the engine for `--engine SETTING` on a machine with these properties.
 
-    `version` is None if vLLM is not installed. `mismatch` says that it is built for another torch.
+    `version` is None without vLLM. `mismatch` says that vLLM is built for another torch.
     """
     if setting == "transformers":
         return EngineChoice("transformers", "as set")

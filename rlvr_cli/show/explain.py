@@ -4,8 +4,7 @@ import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -61,9 +60,13 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     lengths = [row["n_tokens"] or 0 for row in group.judged] or [0]
     rewards = [score.reward for score in group.scores.values()]
     mean = statistics.fmean(rewards) if rewards else math.nan
-    verdicts = _counts([row["verdict"] for row in rows])
-    fates = _counts([group.fate for group in groups])
-    moved, furthest = _furthest([response for stored in tokens.values() for response in stored])
+    verdicts = _tally([row["verdict"] for row in rows])
+    fates = _tally([group.fate for group in groups])
+    moves = [form.format(metrics[key]) for key, form in _MOVES.items() if metrics.get(key)]
+    if metrics.get("no_update"):
+        subject = "The rewards trained nothing" if "lr" in metrics else "No update"
+        moves.insert(0, f"{subject}: {metrics['no_update']}.")
+    movement, furthest = _furthest([response for stored in tokens.values() for response in stored])
 
     display.lines([f"Step {step} of {run.path}: {config.algo}", ""])
     display.say(
@@ -90,7 +93,7 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         "5 clip",
         f"The surrogate is {algo.surrogate}. Its bound was at work on "
         f"{metrics.get('clip_fraction') or 0:.2%} of the tokens. Its equation is in "
-        f"rlvr_cli/algorithm/objective.py.{moved}",
+        f"rlvr_cli/algorithm/objective.py.{movement}",
     )
     if furthest:
         display.table(furthest)
@@ -105,21 +108,12 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         f"{algo.overlong or 'none'}. {sum(row['finish_reason'] == 'length' for row in rows)} of "
         f"{len(rows)} responses were cut off.",
     )
-    display.say("8 move", " ".join(_moves(metrics)))
+    display.say("8 move", " ".join(moves))
 
 
-def _counts(names: Sequence[str]) -> str:
+def _tally(names: Sequence[str]) -> str:
     """Count names in words, the commonest first."""
     return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
-
-
-def _moves(metrics: Mapping[str, Any]) -> list[str]:
-    """Say in sentences how far the policy moved, after why it made no update if it did not."""
-    moves = [form.format(metrics[key]) for key, form in _MOVES.items() if metrics.get(key)]
-    if metrics.get("no_update"):
-        subject = "The rewards trained nothing" if "lr" in metrics else "No update"
-        moves.insert(0, f"{subject}: {metrics['no_update']}.")
-    return moves
 
 
 def _advantages(group: StoredGroup, responses: Sequence[StoredTokens]) -> list[list[str]]:
@@ -160,6 +154,6 @@ def _furthest(responses: Sequence[StoredTokens]) -> tuple[str, list[list[str]]]:
         "had not moved (none has before the first update)."
     )
     tokens.sort(key=lambda token: -abs(token[0]))
-    moved = [cells for log_ratio, cells in tokens if log_ratio]
+    lines = [cells for log_ratio, cells in tokens if log_ratio]
     header = ["furthest", "response", "log-prob", "ratio", "advantage", "entropy"]
-    return words, [header, *moved[:_FURTHEST]] if moved else []
+    return words, [header, *lines[:_FURTHEST]] if lines else []

@@ -151,8 +151,7 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
             lines.append([cell(problem.id), right, gold, cell(", ".join(answers))])
         display.table(lines)
         if len(ordered) > _PROBLEMS:
-            more = f"and {len(ordered) - _PROBLEMS} more problems"
-            display.say("", f"{more}; --problem ID shows one")
+            display.say("", f"and {len(ordered) - _PROBLEMS} more problems; --problem ID shows one")
 
 
 def show_responses(
@@ -216,7 +215,10 @@ def _show_group(group: StoredGroup, rows: Sequence[ResponseRow], display: Displa
 def telling_digits(values: Sequence[float]) -> int:
     """Return how many decimals, at least two, tell apart values that differ in nine decimals."""
     count = len({round(value, 9) for value in values})
-    return next(n for n in range(2, 10) if n == 9 or len({round(v, n) for v in values}) == count)
+    for digits in range(2, 9):
+        if len({round(value, digits) for value in values}) == count:
+            return digits
+    return 9
 
 
 def thought_dimmed(response: str) -> Text:

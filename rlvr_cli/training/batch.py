@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
+from torch import Tensor
 
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.types import by_key
@@ -19,13 +19,13 @@ class MicroBatch:
     samples: Samples
     rows: list[int]
     inputs: ModelInputs
-    counts: int
-    """0 for a pass that is only made because other processes make one."""
+    weight: int
+    """0 for a dummy pass that keeps this process in step with the others, else 1."""
     is_last: bool
-    """Whether none comes after it."""
+    """Whether it is the last one of these rows."""
 
     @property
-    def mask(self) -> torch.Tensor:
+    def mask(self) -> Tensor:
         """Return the mask [b, t]: 1 for response tokens. It comes from lengths, never from ids."""
         return self.inputs.mask
 
@@ -35,11 +35,11 @@ class MicroBatch:
         return sum(len(self.samples.response_ids[row]) for row in self.rows)
 
     @property
-    def is_fresh(self) -> torch.Tensor:
+    def is_fresh(self) -> Tensor:
         """Return which rows the present weights sampled, bool [b, 1]."""
         return send(self.samples.is_fresh[self.rows, None], self.mask.device)
 
-    def column(self, name: str) -> torch.Tensor:
+    def column(self, name: str) -> Tensor:
         """Return a column of these rows, [b, t], in the mask's type."""
         column = self.samples.column(name)[self.rows, : self.mask.shape[1]]
         return send(column.to(self.mask.dtype), self.mask.device)
@@ -49,22 +49,24 @@ def micro_batches(
     policy: Policy, samples: Samples, rows: Sequence[int], micro_tokens: int
 ) -> Iterator[MicroBatch]:
     """Cut rows of a batch into forward passes of at most `micro_tokens` tokens (at least one row),
-    as the policy computes them: packed or padded.
+    as the policy computes them: packed or padded. Each process gets the same number of passes.
 
-    Packed, responses to one prompt stay together, for the prompt is passed once for all of them;
-    responses of like length stay together, for attention pads to the longest. Padded, each row
-    counts its prompt and its padding. Of several processes each gets as many as the others.
+    If they are packed, responses to one prompt stay together, because the prompt is passed once for
+    all of them. So do responses of similar length, because attention pads to the longest. If they
+    are padded, each row counts its prompt and its padding.
     """
-    cut, lay_out = (_packed_parts, pack) if policy.chosen_forward.packed else (_padded_parts, pad)
-    parts = deal(list(cut(samples, rows, micro_tokens)))
-    for number, (part, counts) in enumerate(parts, 1):
+    is_packed = policy.chosen_forward.packed
+    partition = _cut_packed if is_packed else _cut_padded
+    lay_out = pack if is_packed else pad
+    parts = deal(list(partition(samples, rows, micro_tokens)))
+    for number, (part, weight) in enumerate(parts, 1):
         prompts = [samples.prompt_ids[row] for row in part]
         responses = [samples.response_ids[row] for row in part]
         inputs = lay_out(prompts, responses, policy.device, policy.sum_dtype)
-        yield MicroBatch(samples, part, inputs, counts, is_last=number == len(parts))
+        yield MicroBatch(samples, part, inputs, weight, is_last=number == len(parts))
 
 
-def _packed_parts(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
+def _cut_packed(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
     length = [len(response) for response in samples.response_ids]
     by_length = sorted(rows, key=lambda row: length[row])
     groups = by_key(by_length, lambda row: tuple(samples.prompt_ids[row]))
@@ -75,14 +77,15 @@ def _packed_parts(samples: Samples, rows: Sequence[int], micro_tokens: int) -> I
         for row in group:
             if part and tokens + length[row] > micro_tokens:
                 yield part
-                part, tokens = [], len(prompt)
+                part = []
+                tokens = len(prompt)
             part.append(row)
             tokens += length[row]
     if part:
         yield part
 
 
-def _padded_parts(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
+def _cut_padded(samples: Samples, rows: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
     length = [prompt + response for prompt, response in samples.lengths]
     part: list[int] = []
     for row in sorted(rows, key=lambda row: length[row]):

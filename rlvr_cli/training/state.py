@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+from torch.optim import Optimizer
 
 from rlvr_cli.model.adapter import layers
 from rlvr_cli.ranks.group import spread
@@ -15,41 +18,41 @@ class State:
     """The state that a part of a run resumes from: JSON values, and tensors by name."""
 
     values: dict[str, Any]
-    tensors: dict[str, torch.Tensor]
+    tensors: dict[str, Tensor]
 
     def __or__(self, other: "State") -> "State":
         return State(self.values | other.values, self.tensors | other.tensors)
 
 
-def module_state(name: str, module: torch.nn.Module) -> State:
-    """Return the parameters by name, tied ones once; beside an adapter not the frozen ones."""
+def module_state(name: str, module: Module) -> State:
+    """Return the parameters by name, tied ones once. With an adapter, leave out the frozen ones."""
     return State({}, {f"{name}.{key}": p.detach() for key, p in _changing(module)})
 
 
-def load_module(name: str, module: torch.nn.Module, tensors: Mapping[str, torch.Tensor]) -> None:
+def load_module(name: str, module: Module, tensors: Mapping[str, Tensor]) -> None:
     """Copy the parameters of `module_state`. Raises ValueError if a shape differs."""
-    found = part(name, tensors)
+    stored = part(name, tensors)
     with torch.no_grad():
         for key, parameter in _changing(module):
-            if found[key].shape != parameter.shape:
+            if stored[key].shape != parameter.shape:
                 raise ValueError(f"{name}.{key} has another shape")
-            parameter.copy_(spread(found[key], parameter))
+            parameter.copy_(spread(stored[key], parameter))
 
 
-def _changing(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    is_whole = not layers(module)
+def _changing(module: Module) -> Iterator[tuple[str, Parameter]]:
+    has_adapter = bool(layers(module))
     for key, parameter in module.named_parameters():
-        if is_whole or parameter.requires_grad or ".lora_" in key:
+        if not has_adapter or parameter.requires_grad or ".lora_" in key:
             yield key, parameter
 
 
-def part(name: str, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def part(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors called `NAME.…`, by the rest of their names."""
     prefix = f"{name}."
     return {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
 
 
-def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
+def optimizer_state(optimizer: Optimizer) -> State:
     """Return moments by number of parameter."""
     state = optimizer.state_dict()
     tensors = {
@@ -60,32 +63,36 @@ def optimizer_state(optimizer: torch.optim.Optimizer) -> State:
     return State({"optimizer": state["param_groups"]}, tensors)
 
 
-def load_optimizer(optimizer: torch.optim.Optimizer, state: State) -> None:
-    """Load what `optimizer_state` returned, with the model's weights loaded before. Raises
+def load_optimizer(optimizer: Optimizer, state: State) -> None:
+    """Load what `optimizer_state` returned, after the model's weights were loaded. Raises
     ValueError if settings or shapes differ."""
     groups: list[dict[str, Any]] = optimizer.param_groups
-    kept: list[dict[str, Any]] = state.values["optimizer"]
-    shapes = [[(group.keys(), len(group["params"])) for group in each] for each in (groups, kept)]
-    if shapes[0] != shapes[1]:
+    stored_groups: list[dict[str, Any]] = state.values["optimizer"]
+    if _outline(groups) != _outline(stored_groups):
         raise ValueError("the optimizer's settings are not those of this run")
     parameters = [parameter for group in groups for parameter in group["params"]]
-    found: dict[int, dict[str, torch.Tensor]] = {}
+    stored: dict[int, dict[str, Tensor]] = {}
     for key, tensor in part("optimizer", state.tensors).items():
         index, _, name = key.partition(".")
-        found.setdefault(int(index), {})[name] = tensor
+        stored.setdefault(int(index), {})[name] = tensor
     # A step that moves nothing makes the moments.
     optimizer.state.clear()
     for group in groups:
         group["lr"] = 0 * group["lr"]
-    for number in found:
+    for number in stored:
         parameters[number].grad = torch.zeros_like(parameters[number])
     optimizer.step()
     optimizer.zero_grad()
-    for number, tensors in found.items():
+    for number, tensors in stored.items():
         moments = optimizer.state[parameters[number]]
         if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
             raise ValueError(f"optimizer.{number}: moments of another shape")
         for name, moment in moments.items():
             moment.copy_(spread(tensors[name], moment))
-    for group, settings in zip(groups, kept, strict=True):
-        group.update(settings | {"params": group["params"]})
+    for group, settings in zip(groups, stored_groups, strict=True):
+        group.update({**settings, "params": group["params"]})
+
+
+def _outline(groups: list[dict[str, Any]]) -> list[Any]:
+    """Return the names of each group's settings, and the number of its parameters."""
+    return [(set(group), len(group["params"])) for group in groups]

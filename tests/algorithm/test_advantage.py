@@ -11,13 +11,13 @@ from small_samples import Row, samples_of
 from rlvr_cli.algorithm.advantage import (
     GROUP_ADVANTAGES,
     TOKEN_ADVANTAGES,
-    advantages_of,
+    compute_advantages,
     gae,
     group_centered,
     group_normalized,
     leave_one_out,
-    of_highest_entropy,
     reward_to_go,
+    top_entropy_only,
     whiten,
 )
 from rlvr_cli.algorithm.kinds import (
@@ -67,7 +67,7 @@ def test_group_normalized_uses_the_sample_deviation(rewards, advantages):
 
 
 def test_the_population_deviation_is_an_option():
-    actual = group_normalized(tensor(2, 10, 3), "population").tolist()
+    actual = group_normalized(tensor(2, 10, 3), deviation="population").tolist()
     assert actual == pytest.approx((-0.84, 1.40, -0.56), abs=5e-3)
 
 
@@ -83,7 +83,7 @@ def test_a_group_of_one_is_an_error(name):
     rewards, batch = make_batch()
     batch.group = torch.tensor([0, 1, 0, 1, 2])
     with pytest.raises(ValueError, match="group of one"):
-        advantages_of(rewards, batch, ADVANTAGES[name])
+        compute_advantages(rewards, batch, ADVANTAGES[name])
 
 
 def test_reward_to_go_discounts_what_is_to_come():
@@ -102,7 +102,8 @@ def make_batch(seed: int = 0, extra: int = 0) -> tuple[torch.Tensor, Samples]:
     group, is_correct = torch.tensor([[0, 1, 0, 1, 1], [1, 0, 1, 1, 0]])
     samples = samples_of([Row([2], [3] * length) for length in lengths])
     samples.mask, samples.old_values, samples.group = mask, values, group
-    samples.is_correct, samples.end_value = is_correct, tensor(0, 0.7, 0, -0.4, 0)
+    samples.is_correct = is_correct
+    samples.end_value = tensor(0, 0.7, 0, -0.4, 0)
     return rewards, samples
 
 
@@ -206,7 +207,7 @@ def slow(name: str, rewards: torch.Tensor, batch: Samples) -> list[list[float]]:
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_every_advantage_equals_its_loop(name):
     rewards, batch = make_batch()
-    actual = advantages_of(rewards, batch, ADVANTAGES[name])
+    actual = compute_advantages(rewards, batch, ADVANTAGES[name])
     for row, expected in enumerate(slow(name, rewards, batch)):
         assert actual[row, : len(expected)].tolist() == pytest.approx(expected, abs=1e-10)
         assert bool((actual[row, len(expected) :] == 0).all())
@@ -214,12 +215,13 @@ def test_every_advantage_equals_its_loop(name):
 
 @pytest.mark.parametrize("name", ADVANTAGES)
 def test_padding_and_order_change_no_advantage(name):
-    (rewards, batch), kind = make_batch(), ADVANTAGES[name]
-    actual = advantages_of(rewards, batch, kind)
-    padded = advantages_of(*make_batch(extra=5), kind)
+    rewards, batch = make_batch()
+    kind = ADVANTAGES[name]
+    actual = compute_advantages(rewards, batch, kind)
+    padded = compute_advantages(*make_batch(extra=5), kind)
     torch.testing.assert_close(padded[:, :6], actual, atol=1e-12, rtol=0)
     order = [3, 0, 4, 1, 2]
-    shuffled = advantages_of(rewards[order], batch.only(order), kind)
+    shuffled = compute_advantages(rewards[order], batch.only(order), kind)
     torch.testing.assert_close(shuffled, actual[order], atol=1e-12, rtol=0)
 
 
@@ -246,7 +248,7 @@ def test_only_tokens_of_the_highest_entropy_keep_their_advantage(share, kept):
     mask = tensor(1, 1, 1, 0, 1, 1, 0).reshape(1, 7)
     entropy = tensor(0.1, 0.3, 0.3, 5.0, 0.7, 0.9, 5.0).reshape(1, 7)
     advantages = tensor(1, 2, 3, 0, 4, 5, 0).reshape(1, 7)
-    actual = of_highest_entropy(advantages, entropy, mask, share)
+    actual = top_entropy_only(advantages, entropy, mask, share)
     assert actual.tolist()[0] == [value if value in kept else 0.0 for value in advantages[0]]
 
 
@@ -255,4 +257,4 @@ def test_a_share_that_is_a_whole_number_of_tokens_keeps_so_many(share, tokens, k
     # In binary 0.07 x 100 is 7.000000000000001, whose ceiling is 8.
     entropy = torch.arange(tokens, dtype=torch.float64).reshape(1, tokens)
     ones = torch.ones_like(entropy)
-    assert of_highest_entropy(ones, entropy, ones, share).sum() == kept
+    assert top_entropy_only(ones, entropy, ones, share).sum() == kept

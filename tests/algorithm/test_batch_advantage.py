@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from rlvr_cli.algorithm.advantage import advantages_of, mean_normalized
+from rlvr_cli.algorithm.advantage import compute_advantages, mean_normalized
 from rlvr_cli.algorithm.kinds import (
     GroupNormalized,
 )
@@ -35,7 +35,7 @@ def batch_of(groups: list[int], terms: np.ndarray | None = None) -> Samples:
         group=torch.tensor(groups),
         **dict.fromkeys(("reward", "is_fresh", "is_cut_off", "is_correct"), torch.zeros(B)),
         mask=torch.ones(B, 1, dtype=torch.float64),
-        seen=torch.zeros(B),
+        token_figures=torch.zeros(B),
         terms=None if terms is None else torch.from_numpy(terms),
     )
 
@@ -45,7 +45,7 @@ def test_the_deviation_can_be_that_of_the_batch():
     means = np.array([r[groups == item].mean() for item in groups])
     expected = (r - means) / (np.sqrt(((r - r.mean()) ** 2).sum() / 5) + 1e-6)
     by_batch = GroupNormalized(deviation="batch")
-    actual = advantages_of(torch.from_numpy(r)[:, None], batch_of(groups.tolist()), by_batch)
+    actual = compute_advantages(torch.from_numpy(r)[:, None], batch_of(groups.tolist()), by_batch)
     np.testing.assert_allclose(actual[:, 0].numpy(), expected, atol=1e-12, rtol=0)
 
 
@@ -60,5 +60,5 @@ def test_each_reward_can_be_normalized_before_it_is_weighed():
     expected = (summed - summed.mean()) / (summed.std(ddof=1) + 1e-8)
     terms = np.stack([values, np.broadcast_to(weights, values.shape)], -1)
     each = GroupNormalized(normalization="each")
-    actual = advantages_of(torch.zeros(6, 1).double(), batch_of(groups.tolist(), terms), each)
+    actual = compute_advantages(torch.zeros(6, 1).double(), batch_of(groups.tolist(), terms), each)
     np.testing.assert_allclose(actual[:, 0].numpy(), expected, atol=1e-12, rtol=0)

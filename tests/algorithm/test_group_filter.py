@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
-from rlvr_cli.algorithm.group_filter import Batch, is_alike, trains, with_signal
+from rlvr_cli.algorithm.group_filter import GroupBatch, is_uniform, trains, with_signal
 from rlvr_cli.algorithm.kinds import GroupNormalized, MaskOverlong, Mixed, SoftOverlong
 from rlvr_cli.algorithm.reward import Reward, RewardConfig, reward
 from rlvr_cli.algorithm.samples import to_samples
@@ -38,7 +38,9 @@ class Source:
     """Groups named 0, 1, 2, …; every `mixed_every`-th is mixed."""
 
     def __init__(self, mixed_every: int) -> None:
-        self.mixed_every, self.next, self.counts = mixed_every, 0, []
+        self.mixed_every = mixed_every
+        self.next = 0
+        self.counts = []
 
     def __call__(self, count: int) -> list[Group]:
         self.counts.append(count)
@@ -96,7 +98,7 @@ def test_what_length_costs_is_a_signal_too_where_no_filter_asks_for_verdicts():
     for algo, count in ((GRPO, 0), (shaped, 2), (DAPO, 0)):
         groups = [group] if trains(group, algo) else []
         assert len(with_signal(groups, algo, 10)) == count
-        assert is_alike(group, algo, 10) == (count == 0)
+        assert is_uniform(group, algo, 10) == (count == 0)
     assert not with_signal([group], shaped, 20)  # both are shorter than what costs anything
 
 
@@ -130,13 +132,15 @@ class Steps:
     """The batches of steps that follow one another, each filled as the loop fills it."""
 
     def __init__(self, size: int, algo: Algorithm, carried: list[Group] | None = None) -> None:
-        self.size, self.algo, self.carried = size, algo, carried or []
+        self.size = size
+        self.algo = algo
+        self.carried = carried or []
 
-    def next(self, source: "Source") -> Batch:
-        batch = Batch(self.size, self.algo, self.carried)
-        while count := batch.next_draw():
-            batch.keep(source(count))
-        self.carried = batch.end()
+    def next(self, source: "Source") -> GroupBatch:
+        batch = GroupBatch(self.size, self.algo, self.carried)
+        while count := batch.problems_needed():
+            batch.add(source(count))
+        self.carried = batch.finish()
         return batch
 
 
@@ -145,7 +149,7 @@ def test_the_batch_is_refilled_and_the_surplus_carried_over():
     steps = Steps(4, DAPO)
     batch = steps.next(source)
     assert source.counts == [4, 4]
-    assert names(batch.kept) == [0, 2, 4, 6]
+    assert names(batch.groups) == [0, 2, 4, 6]
     assert len(batch.sampled) == 8
     assert batch.given_up is None
     assert steps.carried == []
@@ -154,7 +158,7 @@ def test_the_batch_is_refilled_and_the_surplus_carried_over():
 def test_no_group_is_lost_or_trained_twice_over_many_steps():
     source = Source(mixed_every=3)
     steps = Steps(4, DAPO)
-    trained = [name for _ in range(20) for name in names(steps.next(source).kept)]
+    trained = [name for _ in range(20) for name in names(steps.next(source).groups)]
     waiting = names(steps.carried)
     assert trained + waiting == list(range(0, source.next, 3))
 
@@ -162,11 +166,11 @@ def test_no_group_is_lost_or_trained_twice_over_many_steps():
 def test_carried_groups_come_first_and_count_as_stale():
     steps = Steps(2, DAPO, [make_group(n, RIGHT, WRONG, version=3) for n in (91, 92, 93)])
     batch = steps.next(Source(mixed_every=1))
-    assert names(batch.kept) == [91, 92]
+    assert names(batch.groups) == [91, 92]
     assert batch.gen_batches == 0
     assert names(steps.carried) == [93]
-    stale = to_samples(batch.kept[:1], DAPO, max_tokens=10, weight_version=4)
-    fresh = to_samples(batch.kept[:1], DAPO, max_tokens=10, weight_version=3)
+    stale = to_samples(batch.groups[:1], DAPO, max_tokens=10, weight_version=4)
+    fresh = to_samples(batch.groups[:1], DAPO, max_tokens=10, weight_version=3)
     assert stale.is_fresh.tolist() + fresh.is_fresh.tolist() == [False, False, True, True]
 
 
@@ -175,14 +179,14 @@ def test_the_cap_ends_a_hopeless_search():
     source.next = 1
     batch = Steps(4, DAPO).next(source)
     assert batch.gen_batches == DAPO.filter.max_gen_batches == len(source.counts)
-    assert batch.kept == []
+    assert batch.groups == []
 
 
 def test_without_a_filter_one_batch_is_taken_as_it_is():
     source = Source(mixed_every=2)
     batch = Steps(4, GRPO).next(source)
     assert source.counts == [4]
-    assert names(batch.kept) == [0, 1, 2, 3]
+    assert names(batch.groups) == [0, 1, 2, 3]
 
 
 def test_what_trains_without_a_filter_has_enough_judged_responses():
@@ -205,11 +209,11 @@ def test_what_trains_without_a_filter_has_enough_judged_responses():
     [(4, 6, 5), (3, 6, 9), (2, 6, 16), (1, 9, 20), (0, 9, 24), (6, 0, 0), (5, 0, 1)],
 )
 def test_a_refill_counts_on_the_share_that_passed(mixed, solved, asked):
-    batch = Batch(6, DAPO, [])
-    assert batch.next_draw() == 6
+    batch = GroupBatch(6, DAPO, [])
+    assert batch.problems_needed() == 6
     groups = [make_group(n, RIGHT, WRONG if n < mixed else RIGHT) for n in range(mixed + solved)]
-    batch.keep(groups)
-    assert batch.next_draw() == asked
+    batch.add(groups)
+    assert batch.problems_needed() == asked
     assert (batch.gen_batches, len(batch.sampled)) == (1, mixed + solved)
 
 
@@ -225,21 +229,21 @@ def test_a_refill_counts_on_the_share_that_passed(mixed, solved, asked):
 )
 def test_a_batch_that_is_short_at_the_cap(on_cap, kept, given_up, waiting):
     chosen = DAPO.filter.model_copy(update={"on_cap": on_cap})
-    batch = Batch(4, DAPO.model_copy(update={"filter": chosen}), [])
-    batch.keep([make_group(n, RIGHT, WRONG) for n in range(kept)])
-    carried = batch.end()
-    assert (batch.given_up, len(batch.kept)) == (given_up, min(kept, 4))
+    batch = GroupBatch(4, DAPO.model_copy(update={"filter": chosen}), [])
+    batch.add([make_group(n, RIGHT, WRONG) for n in range(kept)])
+    carried = batch.finish()
+    assert (batch.given_up, len(batch.groups)) == (given_up, min(kept, 4))
     first = 0 if given_up else 4
     assert names(carried) == [*range(first, first + waiting)]
 
 
 def test_without_a_filter_a_short_batch_trains():
-    batch = Batch(4, GRPO, [])
-    batch.keep([make_group(0, LATE)])
-    assert (batch.kept, batch.next_draw()) == ([], 0)
-    batch = Batch(4, GRPO, [])
-    batch.keep([make_group(0, RIGHT, WRONG)])
-    assert (batch.end(), len(batch.kept), batch.given_up) == ([], 1, None)
+    batch = GroupBatch(4, GRPO, [])
+    batch.add([make_group(0, LATE)])
+    assert (batch.groups, batch.problems_needed()) == ([], 0)
+    batch = GroupBatch(4, GRPO, [])
+    batch.add([make_group(0, RIGHT, WRONG)])
+    assert (batch.finish(), len(batch.groups), batch.given_up) == ([], 1, None)
 
 
 def test_the_metric_of_the_filter_says_what_differs():
@@ -274,8 +278,14 @@ def paid(group: Group, *rewards: dict[str, float]) -> Group:
 def test_rewards_that_are_normalized_each_set_apart_what_their_sum_does_not():
     each, summed = Algorithm(advantage=GroupNormalized(normalization="each")), Algorithm()
     group = paid(make_group(0, RIGHT, WRONG), {"a": 1.0, "b": 0.0}, {"a": 0.0, "b": 1.0})
-    assert (is_alike(group, each, 10), len(with_signal([group], each, 10))) == (False, 2)
-    assert (is_alike(group, summed, 10), len(with_signal([group], summed, 10))) == (True, 0)
+    assert (is_uniform(group, each, 10), len(with_signal([group], each, 10))) == (
+        False,
+        2,
+    )
+    assert (is_uniform(group, summed, 10), len(with_signal([group], summed, 10))) == (
+        True,
+        0,
+    )
 
 
 def test_a_reward_without_weight_sets_nothing_apart():
@@ -290,7 +300,10 @@ def test_a_reward_without_weight_sets_nothing_apart():
     )
     ignored = RewardConfig(functions=("math:0.7", "format:0")).weightless
     assert ignored == {"format"}
-    assert (is_alike(group, each, 10, ignored), with_signal([group], each, 10, ignored)) == (
+    assert (
+        is_uniform(group, each, 10, ignored),
+        with_signal([group], each, 10, ignored),
+    ) == (
         True,
         [],
     )
@@ -301,17 +314,20 @@ def test_sums_that_tie_up_to_rounding_are_alike():
     group = paid(make_group(0, RIGHT, RIGHT, RIGHT), {"a": 0.1, "b": 0.2}, {"a": 0.3}, {"a": 0.3})
     assert len({rollout.reward for rollout in group.rollouts}) == 2  # 0.30000000000000004 and 0.3
     for algo in (GRPO, ALGORITHMS["maxrl"]):
-        assert is_alike(group, algo, 10)
+        assert is_uniform(group, algo, 10)
         assert with_signal([group], algo, 10) == []
     assert not group.differs_in("reward")
     apart = paid(make_group(0, RIGHT, RIGHT), {"a": 0.3}, {"a": 0.3 + 1e-6})
-    assert (is_alike(apart, GRPO, 10), apart.differs_in("reward")) == (False, True)
+    assert (is_uniform(apart, GRPO, 10), apart.differs_in("reward")) == (False, True)
 
 
 def test_a_reward_without_parts_is_normalized_by_itself():
     each = Algorithm(advantage=GroupNormalized(normalization="each"))
     group = make_group(0, RIGHT, WRONG)
-    assert (is_alike(group, each, 10), len(with_signal([group], each, 10))) == (False, 2)
+    assert (is_uniform(group, each, 10), len(with_signal([group], each, 10))) == (
+        False,
+        2,
+    )
     terms = to_samples([group], each, 10, 0, [Reward("math", "math", 1.0)]).terms
     assert terms[:, 0].tolist() == [[1.0, 1.0], [-1.0, 1.0]]  # value and weight
 
@@ -324,7 +340,7 @@ def test_what_ones_own_reward_pays_without_a_verdict_is_not_judged():
 
 
 def test_without_a_cap_the_search_goes_on():
-    batch = Batch(2, Algorithm(filter=Mixed(max_gen_batches=0)), [])
+    batch = GroupBatch(2, Algorithm(filter=Mixed(max_gen_batches=0)), [])
     for number in range(50):
-        assert batch.next_draw() > 0
-        batch.keep([make_group(number, RIGHT, RIGHT)])
+        assert batch.problems_needed() > 0
+        batch.add([make_group(number, RIGHT, RIGHT)])

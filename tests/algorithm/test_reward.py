@@ -4,7 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr_cli.algorithm.reward import NO_SIGNAL, RewardConfig, overlong_penalty, pay, reward
+from rlvr_cli.algorithm.reward import (
+    NO_SIGNAL,
+    RewardConfig,
+    combine_rewards,
+    overlong_penalty,
+    reward,
+)
 from verifiers import Verdict, Verification
 
 
@@ -51,23 +57,26 @@ def test_graded_rewards_and_the_length(verdict, format_ok, expected):
     names = ("math", "format", "length")
     values = {name: value for name, value in zip(names, expected, strict=True) if value is not None}
     total = sum(values.values()) if len(values) == len(names) else None
-    assert pay(RewardConfig(functions=names, **graded), actual, 0.1, {}) == (total, values)
+    assert combine_rewards(RewardConfig(functions=names, **graded), actual, 0.1, {}) == (
+        total,
+        values,
+    )
 
 
 def test_the_reward_is_the_weighted_sum_or_none():
     asked = RewardConfig(functions=("math", "format:0.5", "my.py:-2", "my.py:length"))
     right = Verification(Verdict.CORRECT, None, True, "")
     own = {"my": 0.25, "length": 3.0}  # a function of one's own may have the name of a built-in one
-    assert pay(asked, right, 0.1, own) == (4.0, {"math": 1.0, "format": 1.0, **own})
-    assert pay(asked, right, 0.1, {"my": 0.25})[0] is None
+    assert combine_rewards(asked, right, 0.1, own) == (4.0, {"math": 1.0, "format": 1.0, **own})
+    assert combine_rewards(asked, right, 0.1, {"my": 0.25})[0] is None
 
 
 def test_a_reward_of_weight_0_is_only_logged():
     late = Verification(Verdict.TIMEOUT, None, True, "")
     logged = RewardConfig(functions=("my.py", "math:0"))
-    assert pay(logged, late, 0.1, {"my": 0.7}) == (0.7, {"my": 0.7})
+    assert combine_rewards(logged, late, 0.1, {"my": 0.7}) == (0.7, {"my": 0.7})
     right = Verification(Verdict.CORRECT, None, True, "")
-    assert pay(RewardConfig(functions=("math", "slow.py:0")), right, 0.1, {}) == (
+    assert combine_rewards(RewardConfig(functions=("math", "slow.py:0")), right, 0.1, {}) == (
         1.0,
         {"math": 1.0},
     )

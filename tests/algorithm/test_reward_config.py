@@ -22,7 +22,7 @@ from rlvr_cli.algorithm.reward import RewardConfig, parse_rewards
 def test_a_reward_is_a_place_and_a_weight(text, expected):
     (actual,) = parse_rewards([text])
     assert (actual.name, actual.spec, actual.weight) == expected
-    assert actual.is_own == (actual.spec not in ("math", "format"))
+    assert actual.is_user_code == (actual.spec not in ("math", "format"))
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,13 @@ import rlvr_cli
 from rlvr_cli.config import Config
 from rlvr_cli.core.settings import Section
 
-ALIASES = {("algo", "algorithm"), ("renewal", "reference"), ("asked", "reward")}
-ALIASES |= {("correction", "importance_correction"), ("correction", "weight")}
+ALIASES = {
+    ("algo", "algorithm"),
+    ("renewal", "reference"),
+    ("asked", "reward"),
+    ("correction", "importance_correction"),
+    ("correction", "weight"),
+}
 """Names of the program for a section of another name."""
 
 

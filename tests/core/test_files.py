@@ -107,7 +107,9 @@ def test_a_lock_is_for_one_process_and_ends_with_it(tmp_path):
 def test_a_directory_reaches_the_disk_with_all_its_files_before_it_has_its_name(
     tmp_path, monkeypatch
 ):
-    path, synced, fsync = tmp_path / "whole", [], os.fsync
+    path = tmp_path / "whole"
+    synced = []
+    fsync = os.fsync
 
     def spy(descriptor: int) -> None:
         if not path.exists():
@@ -304,14 +306,16 @@ def test_what_cannot_be_cleared_away_hides_no_error(tmp_path, monkeypatch):
 
 
 def test_names_reach_the_disk_and_all_bytes_are_written(tmp_path, monkeypatch):
-    synced, fsync, write = [], os.fsync, os.write
+    synced = []
+    fsync = os.fsync
+    write_bytes = os.write
 
     def spy(descriptor: int) -> None:
         synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", spy)
-    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:2]))
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write_bytes(descriptor, data[:2]))
     write_atomically(tmp_path / "a", "12345")
     assert synced == [str(tmp_path / ".a.partial"), str(tmp_path)]
     make_directory(tmp_path / "b", lambda path: None)

@@ -28,7 +28,8 @@ SHOWN = "\ufffd]0;owned\ufffd\ufffd[2J"
 
 @pytest.fixture(autouse=True)
 def _as_it_was():
-    factory, formatted = logging.getLogRecordFactory(), warnings.formatwarning
+    factory = logging.getLogRecordFactory()
+    formatted = warnings.formatwarning
     meter = vars(tqdm.tqdm)["format_meter"]
     yield
     logging.setLogRecordFactory(factory)

@@ -103,7 +103,7 @@ def turned_into_another():
         raise ImportError("half a module") from None
 
 
-def of_the_command_inside_a_run():
+def command_inside_a_run():
     with Interrupts() as run:
         Dropping.__del__(run)
         raise_if_interrupted()  # not while a step is being saved
@@ -112,7 +112,7 @@ def of_the_command_inside_a_run():
 
 
 @pytest.mark.parametrize(
-    "block", [dropped, dropped_and_heeded, turned_into_another, of_the_command_inside_a_run]
+    "block", [dropped, dropped_and_heeded, turned_into_another, command_inside_a_run]
 )
 def test_one_that_was_lost_on_its_way_comes_later(block):
     with Interrupts() as command, pytest.raises(KeyboardInterrupt), command.interruptible():

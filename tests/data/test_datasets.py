@@ -114,7 +114,7 @@ def test_every_gold_at_hand_is_read_and_equals_itself(shared_data, name, count):
 
 
 @pytest.mark.parametrize(
-    ("chosen", "of_the_set", "expected"),
+    ("chosen", "template", "expected"),
     [
         ({}, ("plain", "think_answer"), "think_answer"),
         ({}, ("think_answer", None), "think_answer"),
@@ -124,6 +124,6 @@ def test_every_gold_at_hand_is_read_and_equals_itself(shared_data, name, count):
         ({"prompt": "boxed", "answer_format": "any"}, ("plain", None), "any"),
     ],
 )
-def test_answers_are_judged_as_the_prompt_asks_for_them(chosen, of_the_set, expected):
-    problems = ProblemSet("set", (Problem("1", "p", "1"),), *of_the_set)
+def test_answers_are_judged_as_the_prompt_asks_for_them(chosen, template, expected):
+    problems = ProblemSet("set", (Problem("1", "p", "1"),), *template)
     assert choose_format(problems, DataConfig(**chosen)) == expected

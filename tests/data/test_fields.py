@@ -231,11 +231,12 @@ def test_a_shape_is_read_and_said(tmp_path, name):
     assert [problem.answer for problem in found.problems] == [answer for _, answer in SUMS]
     for problem, (text, _) in zip(found.problems, SUMS, strict=True):
         assert problem.problem.endswith(text)
-    assert words in found.taken
+    assert words in found.fields_read
 
 
 def test_the_command_line_reads_every_shape(tmp_path):
-    said_of, has_system = {}, {"messages", "verl"}  # a turn that the built-in policy does not have
+    said_of = {}
+    has_system = {"messages", "verl"}
     for name in SHAPES.keys() - has_system:
         file, write, words = SHAPES[name]
         (tmp_path / name).mkdir()
@@ -327,7 +328,7 @@ def test_a_field_of_derivations_has_no_bare_one_behind_the_first(tmp_path):
         load_problems(source, "train")
     found = load_problems(source, "train", skip_bad=True)
     assert [item.answer for item in found.problems] == ["2", "18", "4"]
-    assert found.taken.endswith("answer from answer behind #### (2), answer (1)")
+    assert found.fields_read.endswith("answer from answer behind #### (2), answer (1)")
     whole = load_problems(source, "train", fields={"answer": "answer"}).problems[2].answer
     assert whole == answers[2]
 

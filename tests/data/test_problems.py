@@ -188,7 +188,8 @@ def test_a_value_that_no_problem_has_is_said(where, message):
 
 @given(size=st.integers(1, 20), seed=st.integers(0, 99), counts=st.lists(st.integers(0, 30)))
 def test_every_problem_is_drawn_once_an_epoch_from_any_place_on(size, seed, counts):
-    order, drawn = ProblemOrder(size, seed), []
+    order = ProblemOrder(size, seed)
+    drawn = []
     for count in counts:
         drawn += order.draw(count)
     assert drawn == ProblemOrder(size, seed).draw(len(drawn))
@@ -201,7 +202,8 @@ def test_what_is_alike_rests_ever_longer_and_what_is_mixed_not_at_all(monkeypatc
     """Problem 0 is always alike but for its fourth time: it is drawn in passes 0, 2 (after 1), 5
     (after 2) and 10 (after 4), is mixed there, and so in 11, 13 (after 1) and so on."""
     monkeypatch.setattr(problems_module, "_WOKEN_SHARE", 0)
-    order, drawn_in = ProblemOrder(3, 0, rests=True), {0: [], 1: [], 2: []}
+    order = ProblemOrder(3, 0, rests=True)
+    drawn_in = {0: [], 1: [], 2: []}
     while order.cursor < 3 * 15:
         ((place, problem),) = draws = order.draw(1)
         drawn_in[problem].append(place // 3)

@@ -111,7 +111,8 @@ def test_local_copies_are_looked_for_by_split_and_by_the_plain_name_of_one(tmp_p
 
 
 def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
-    spec, made = tmp_path / "mine.yaml", []
+    spec = tmp_path / "mine.yaml"
+    made = []
 
     def problems(split, size, *, seed):
         made.append((split, size, seed))
@@ -268,7 +269,7 @@ def test_a_packed_file_that_cannot_be_read_says_why(tmp_path, content, message):
 
 
 def test_a_bomb_is_left_after_so_many_times_its_size(tmp_path, monkeypatch):
-    monkeypatch.setattr("rlvr_cli.data.sources._UNPACKED", 1 << 16)
+    monkeypatch.setattr("rlvr_cli.data.sources._SMALL_UNPACKED", 1 << 16)
     row = b'{"problem": "p", "answer": 1}\n'
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(row * 100_000))
     with pytest.raises(UserError, match="unpacks to more than 200 times its size"):

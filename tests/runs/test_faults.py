@@ -156,7 +156,8 @@ def test_a_run_in_use_is_refused(run):
 
 
 def test_a_full_disk_stops_the_run_clearly_and_spoils_nothing(tmp_path, whole, monkeypatch):
-    run, synced = tmp_path / "run", []
+    run = tmp_path / "run"
+    synced = []
 
     def fsync(descriptor):
         synced.append(descriptor)
@@ -220,7 +221,8 @@ def test_a_data_file_that_is_gone_or_changed_is_one_line(tmp_path, change):
 @pytest.mark.parametrize("every", [1, 3])
 def test_an_engine_that_dies_in_a_step_loses_that_step_alone(tmp_path, whole, monkeypatch, every):
     run = tmp_path / "run"
-    metrics, generate = run / "metrics.jsonl", TransformersEngine.generate
+    metrics = run / "metrics.jsonl"
+    generate = TransformersEngine.generate
 
     def dying(self, *args, **options):
         if metrics.is_file() and metrics.stat().st_size:  # as the second step begins to sample

@@ -73,7 +73,10 @@ RULE = {True: Verdict.CORRECT, False: Verdict.WRONG}
 BUILT = {
     "are cut off; raise --max-tokens": ("algo=grpo", "rollout.max_tokens=2"),
     "KL to the policy that sampled": (
-        *("algo=grpo", "algorithm.epochs=8", "optim.lr=0.1", "guards.max_kl=0.05"),
+        "algo=grpo",
+        "algorithm.epochs=8",
+        "optim.lr=0.1",
+        "guards.max_kl=0.05",
     ),
     "KL to the reference policy": ("algo=grpo", "optim.lr=0.02"),
     "entropy has collapsed": ("algo=reinforce", "optim.lr=0", "steps=20"),

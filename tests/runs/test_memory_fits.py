@@ -6,12 +6,13 @@ from conftest import random_model
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
-from rlvr_cli.runs.preflight import of_memory
+from rlvr_cli.runs.preflight import check_memory
 from rlvr_cli.setup import session
-from rlvr_cli.setup.memory import Machine, Memory, Need
-from rlvr_cli.setup.session import check_before_loading
+from rlvr_cli.setup.machine import Machine
+from rlvr_cli.setup.memory import Memory, Need, read_shapes
+from rlvr_cli.setup.session import fit_to_machine
 
-MODEL = random_model()
+MODEL = read_shapes(random_model())
 
 
 def planned(*settings: str):
@@ -24,12 +25,12 @@ def test_a_step_whose_responses_do_not_fit_is_refused_before_the_model_is_loaded
     config, responses = planned("model=tiny", *sizes), 8 * 9 * 50_000 * 100
     monkeypatch.setattr(session, "this_machine", lambda: Machine("cpu", responses, responses))
     with pytest.raises(UserError) as refused:
-        check_before_loading(config, training=True)
+        fit_to_machine(config, training=True)
     assert f"and {responses / GIB:.1f} GiB are free: take a smaller model" in str(refused.value)
     assert str(refused.value).endswith("lower --prompts, -n or --max-tokens")
     enough = Machine("cpu", 2 * responses, 2 * responses)
     monkeypatch.setattr(session, "this_machine", lambda: enough)
-    memory, config = check_before_loading(config, training=True)
+    memory, config = fit_to_machine(config, training=True)
     assert memory.machine is enough
     assert config.optim.checkpointing == "on"
 
@@ -40,10 +41,10 @@ def test_memory_that_is_short_is_said_with_a_way_out():
     need = Memory(MODEL, Machine("cpu", 1, 0)).needed(config)
     assert need.peak == need.phases["to sample"] > need.resident
     enough = Machine("cpu", 1, need.peak)
-    ((label, line),), findings = of_memory(Memory(MODEL, enough), config)
+    ((label, line),), findings = check_memory(Memory(MODEL, enough), config)
     assert (label, findings) == ("memory", [])
     assert line.startswith("0.1 GiB free, at most 0.06 needed: always weights 0.00, resp")
-    _, (short,) = of_memory(Memory(MODEL, Machine("cpu", 1, need.peak - 1)), config)
+    _, (short,) = check_memory(Memory(MODEL, Machine("cpu", 1, need.peak - 1)), config)
     assert not short.is_error
     text = "about 0.1 GiB are needed to sample and 0.1 GiB are free: --set optim.checkpointing=on "
     assert short.text.startswith(text)

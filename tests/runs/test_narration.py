@@ -107,7 +107,7 @@ def test_a_template_that_is_missing_or_opens_the_thought(capsys):
 def trainer(*settings: str, stopped=False, held_out=(), prompts=None):
     config = resolve(set_layer(["data.source=problems.yaml", *settings]))
     prompts = prompts or [made_prompt("1 + 1")]
-    return SimpleNamespace(config=config, stopped=stopped, held_out=held_out, prompts=prompts)
+    return SimpleNamespace(config=config, is_stopped=stopped, held_out=held_out, prompts=prompts)
 
 
 def history(*reasons: str | None, mixed_share=0.0):

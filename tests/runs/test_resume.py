@@ -34,7 +34,9 @@ PRESETS = {
     "dapo": ("algo=dapo", "rollout.prompts=2"),
     "grpo": ("algo=grpo",),
     "iterative": (
-        *("algo=grpo", "algorithm.kl.reference=iterative", "algorithm.kl.reference.every=2"),
+        "algo=grpo",
+        "algorithm.kl.reference=iterative",
+        "algorithm.kl.reference.every=2",
         "algorithm.kl.reference.resets_optimizer=true",
     ),
     "ppo": ("algo=ppo", "algorithm.advantage.critic.warmup=1"),
@@ -47,7 +49,9 @@ PRESETS = {
     "cosine": ("algo=rloo", "optim.schedule=cosine"),
     "lora": ("algo=grpo", "lora.rank=2"),
     "lora, iterative": (
-        *("algo=grpo", "lora.rank=2", "algorithm.kl.reference=iterative"),
+        "algo=grpo",
+        "lora.rank=2",
+        "algorithm.kl.reference=iterative",
         "algorithm.kl.reference.every=2",
     ),
     "lora, critic": ("algo=ppo", "lora.rank=2", "lora.targets=[q_proj,down_proj]"),
@@ -130,7 +134,8 @@ def test_another_start_is_refused(what):
 
 def test_killed_inside_three_writes_it_is_the_unbroken_run(finished_run, tmp_path):
     """The first is in the first step, the second in a checkpoint, the third near the end."""
-    run, command = tmp_path / "run", finished_command(tmp_path / "run")
+    run = tmp_path / "run"
+    command = finished_command(tmp_path / "run")
     for number in (2, 25, 40):
         died = forked(command, tmp_path, program=lambda n=number: (kill_in_write(n), main()))
         assert died.rc == -signal.SIGKILL, died.err
@@ -181,7 +186,8 @@ def test_a_run_goes_on_with_the_engine_it_began_with(tmp_path, monkeypatch):
 
 
 def test_another_torch_goes_on_and_says_that_bits_may_differ(tmp_path, monkeypatch):
-    run, here = tmp_path / "run", torch.__version__
+    run = tmp_path / "run"
+    here = torch.__version__
     with monkeypatch.context() as patched:
         patched.setattr(torch, "__version__", "2.0.0+cu999")
         done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))

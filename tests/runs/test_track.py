@@ -52,7 +52,8 @@ def trackers(monkeypatch):
 
 
 def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, trackers):
-    run, warned = made_run(tmp_path / "run"), []
+    run = made_run(tmp_path / "run")
+    warned = []
     rows = [made_row("a", n, "wrong") for n in range(9)]
     for first in (9, 11):
         mirrors = mirrored(run, ["recording"], warned, first)
@@ -72,7 +73,8 @@ def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, t
 
 
 def test_one_that_fails_is_said_and_the_others_go_on(tmp_path, trackers):
-    run, warned = made_run(tmp_path / "run"), []
+    run = made_run(tmp_path / "run")
+    warned = []
     mirrors = mirrored(run, ["absent", "failing", "late", "recording"], warned)
     for step in (1, 2):
         mirrors.send(made_metrics(step), [])

@@ -16,9 +16,10 @@ from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.rollout.engines import vllm_engine
 from rlvr_cli.setup import session as module
-from rlvr_cli.setup.memory import Machine
+from rlvr_cli.setup.machine import Machine
 from rlvr_cli.setup.plan import EngineChoice, plan_for
-from rlvr_cli.setup.session import open_session, prompts_for, unreadable_golds
+from rlvr_cli.setup.prompts import prompts_for, unreadable_golds
+from rlvr_cli.setup.session import open_session
 from verifiers import Attempt, Verdict, Verifier
 
 PROBLEMS = ProblemSet("set", (), "plain")
@@ -43,8 +44,8 @@ def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, 
     closed, threads = [], torch.get_num_threads()
     start = module.TransformersEngine
 
-    def watched(*args):
-        engine = start(*args)
+    def watched(*args, **kwargs):
+        engine = start(*args, **kwargs)
         engine.close = lambda: closed.append(engine)
         return engine
 

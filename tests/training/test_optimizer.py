@@ -10,7 +10,7 @@ from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.training.optimizer import (
     BFloat16AdamW,
     new_optimizer,
-    rounded_at_random,
+    round_at_random,
     set_rates,
 )
 from rlvr_cli.training.state import State, load_optimizer, optimizer_state
@@ -160,7 +160,7 @@ def test_rounding_at_random_has_no_bias():
     """1 + 1/512 lies a quarter of the way from 1 to 1 + 1/128; likewise below 0."""
     for sign in (1, -1):
         exact = torch.full((40_000,), sign * (1 + 1 / 512))
-        actual = rounded_at_random(exact, torch.Generator().manual_seed(0))
+        actual = round_at_random(exact, torch.Generator().manual_seed(0))
         assert set(actual.tolist()) == {sign * 1.0, sign * (1 + 1 / 128)}
         share = (actual.abs() > 1).double().mean().item()
         assert abs(share - 0.25) < 0.02
@@ -168,4 +168,4 @@ def test_rounding_at_random_has_no_bias():
 
 def test_what_bfloat16_holds_stays():
     exact = torch.tensor([0.0, -0.0, 1.0, -2.5, 1e-38, 3e38]).bfloat16().float()
-    assert torch.equal(rounded_at_random(exact, torch.Generator()).float(), exact)
+    assert torch.equal(round_at_random(exact, torch.Generator()).float(), exact)

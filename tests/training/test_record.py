@@ -9,12 +9,12 @@ import torch
 from small_groups import RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.config import Config
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.training import record as module
-from rlvr_cli.training.record import StepRecord, counted
+from rlvr_cli.training.record import StepRecord, counter
 
 
 class Clock:
@@ -58,7 +58,7 @@ def test_what_watches_a_step_sees_its_phases_and_how_much_has_come():
     seen = []
     record = made(lambda *told: seen.append(told))
     with record.phase("rollout"):
-        advance = counted(record.watch, "rollout", 9)
+        advance = counter(record.watch, "rollout", 9)
         advance(2, 6)
         advance(1, 2)
     assert seen == [("rollout", 0, 0, 0), ("rollout", 2, 9, 6), ("rollout", 3, 9, 8)]
@@ -91,13 +91,15 @@ def test_the_real_clock_runs():
 
 @pytest.mark.parametrize(("no_update", "trained"), [(None, 1), ("no signal", 0)])
 def test_a_step_is_one_row(clock, asked, no_update, trained):
-    record, group = made(), made_group("a", RIGHT, WRONG)
-    record.trained, record.scored = [(2, 3)], 13
+    group = made_group("a", RIGHT, WRONG)
+    record = made()
+    record.trained = [(2, 3)]
+    record.scored = 13
     record.update = {"loss": 0.5, "epochs": 2}
     record.held_out_metrics = {"held_out_pass@1": 0.25}
     with record.phase("update"):
         clock.now += 5
-    batch = Batch(0, Algorithm(), kept=[group], sampled=[group, group], gen_batches=3)
+    batch = GroupBatch(0, Algorithm(), groups=[group], sampled=[group, group], gen_batches=3)
     row = record.result(4, batch, 6, no_update).metrics
     assert 0.05 < row.pop("memory_peak_gib") < 64
     assert row == {
@@ -120,7 +122,7 @@ def test_a_step_is_one_row(clock, asked, no_update, trained):
 
 
 def test_without_an_update_nothing_trained(clock):
-    row = made().result(1, Batch(0, Algorithm(), []), 0, "no signal").metrics
+    row = made().result(1, GroupBatch(0, Algorithm(), []), 0, "no signal").metrics
     assert (row["groups_trained"], row["gen_batches"]) == (0, 0)
     assert row["seconds_step"] == 0
 
@@ -135,7 +137,7 @@ def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
         with record.phase(phase, memory=phase):
             pass
     assert record.memory == {"memory_update_gib": 5.0, "memory_rollout_gib": 7.0}
-    row = record.result(1, Batch(0, Algorithm(), []), 0, None).metrics
+    row = record.result(1, GroupBatch(0, Algorithm(), []), 0, None).metrics
     assert (row["memory_rollout_gib"], row["memory_peak_gib"]) == (7.0, 7.0)
 
 

@@ -5,11 +5,11 @@ from conftest import random_model
 from small_groups import LATE, RIGHT, WRONG, made_group
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
-from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.model.adapter import add_adapter
-from rlvr_cli.training import record as module
-from rlvr_cli.training.record import (
+from rlvr_cli.training import throughput as module
+from rlvr_cli.training.throughput import (
     peak_flops,
     run_throughput,
     step_throughput,
@@ -60,9 +60,9 @@ def test_a_run_is_summed_before_it_is_divided():
 @pytest.mark.parametrize("preset", ["dapo", "ppo", "raft"])
 def test_what_the_filter_drops_is_no_signal(preset):
     algo = ALGORITHMS[preset].model_copy(update={"filter": Mixed()})
-    batch = Batch(1, algo, [])
+    batch = GroupBatch(1, algo, [])
     alike = made_group("a", RIGHT, RIGHT, n_tokens=10), made_group("b", WRONG, WRONG, n_tokens=10)
-    batch.keep([*alike, made_group("c", RIGHT, WRONG, n_tokens=7)])
+    batch.add([*alike, made_group("c", RIGHT, WRONG, n_tokens=7)])
     figures = step_throughput(ROW, batch, 10, [], random_model())
     assert figures["tokens_with_signal"] == (7 if preset == "raft" else 14)
 
@@ -91,7 +91,7 @@ STEP = {
 
 
 def measured(algo: str = "grpo", row=STEP, sampled=SAMPLED, lengths=LENGTHS) -> dict:
-    batch = Batch(0, ALGORITHMS[algo], [], sampled)
+    batch = GroupBatch(0, ALGORITHMS[algo], [], sampled)
     return step_throughput(row, batch, 10, lengths, random_model())
 
 

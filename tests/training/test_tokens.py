@@ -12,14 +12,14 @@ from small_samples import Row, samples_of
 from small_trainer import has_even, make_trainer
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.group_filter import Batch
+from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.algorithm.objective import LossDenominators
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.model.policy import Policy
-from rlvr_cli.training import record as module
+from rlvr_cli.training import tokens as module
 from rlvr_cli.training.batch import micro_batches
-from rlvr_cli.training.record import token_rows, token_texts
+from rlvr_cli.training.tokens import token_rows, token_texts
 from rlvr_cli.training.update import Updater
 
 ALGO = Algorithm()
@@ -48,8 +48,10 @@ def test_a_character_of_several_tokens_stands_at_its_last(text, expected):
 
 def test_the_first_mixed_groups_of_the_step_are_kept_and_none_that_was_carried_over():
     mixed, same = [made_group(str(n), RIGHT, WRONG) for n in range(4)], made_group("s", WRONG)
-    batch = Batch(0, Algorithm(), kept=[mixed[0], same, *mixed[1:]], sampled=[same, *mixed[1:]])
-    actual = token_rows(batch, to_samples(batch.kept, ALGO, 9, 0), Bytes())
+    batch = GroupBatch(
+        0, Algorithm(), groups=[mixed[0], same, *mixed[1:]], sampled=[same, *mixed[1:]]
+    )
+    actual = token_rows(batch, to_samples(batch.groups, ALGO, 9, 0), Bytes())
     places = [(row["group"], row["sample"]) for row in actual]
     assert places == [(2, 0), (2, 1), (3, 0), (3, 1)]
 
@@ -71,7 +73,7 @@ def test_what_is_kept_is_what_the_loss_was_made_of(monkeypatch):
     updater.objective(batch, LossDenominators(6, 3, 3))
     now = updater.policy(batch.inputs)
     group = made_group("a", RIGHT, WRONG)
-    step = Batch(0, Algorithm(), kept=[group], sampled=[group])
+    step = GroupBatch(0, Algorithm(), groups=[group], sampled=[group])
     first, second = token_rows(step, samples, Bytes())
     assert (first["group"], first["sample"], first["text"]) == (1, 0, ["\x07", "\x08"])  # 4 of 2
     assert (second["sample"], second["text"]) == (1, ["\x07"])
@@ -81,7 +83,7 @@ def test_what_is_kept_is_what_the_loss_was_made_of(monkeypatch):
     columns = (now.logprobs[place], ratio, torch.ones(3), now.entropy[place], [1, 0, 0])
     for actual, expected in zip(first["figures"].values(), columns, strict=True):
         assert actual == pytest.approx(torch.as_tensor(expected[:2]).tolist(), abs=1e-4)
-    samples.seen[0, 0, 0] = float("nan")
+    samples.token_figures[0, 0, 0] = float("nan")
     assert [row["sample"] for row in token_rows(step, samples, Bytes())] == [1]
 
 

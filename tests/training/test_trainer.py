@@ -151,26 +151,35 @@ def test_problems_rest_whose_groups_were_alike(tmp_path, monkeypatch):
 
 def test_no_response_of_any_step_shares_its_seed(tmp_path):
     trainer = make_trainer(has_even, "algo=grpo", "steps=2", "rollout.prompts=9")
-    generate, drawn = trainer.session.engine.generate, []
+    generate = trainer.session.engine.generate
+    response_seeds = []
 
     def spy(prompts, params, seeds, *rest):
-        drawn.extend(seed + sample for seed in seeds for sample in range(params.samples))
+        response_seeds.extend(seed + sample for seed in seeds for sample in range(params.samples))
         return generate(prompts, params, seeds, *rest)
 
     trainer.session.engine.generate = spy
     steps(trainer, tmp_path / "run")
-    assert len(set(drawn)) == len(drawn) == 2 * 9 * 4
+    assert len(set(response_seeds)) == len(response_seeds) == 2 * 9 * 4
 
 
 def test_the_verifier_is_told_what_was_cut_off(tmp_path):
     trainer = make_trainer(has_even, "steps=1")
-    verifier, told = trainer.session.sampler.verifier, []
-    verify = verifier.verify_many
-    verifier.verify_many = lambda attempts: told.extend(attempts) or verify(attempts)
+    verifier = trainer.session.sampler.verifier
+    verify_many = type(verifier).verify_many
+    seen_attempts = []
+
+    def spy(attempts):
+        seen_attempts.extend(attempts)
+        return verify_many(verifier, attempts)
+
+    verifier.verify_many = spy
     (row,) = steps(trainer, tmp_path / "run")
     assert 0 < row["cut_off_share"] < 1
-    assert sum(attempt.truncated for attempt in told) / len(told) == row["cut_off_share"]
-    assert all(attempt.truncated == (attempt.response.split()[-1] != "1") for attempt in told)
+    n_truncated = sum(attempt.truncated for attempt in seen_attempts)
+    assert n_truncated / len(seen_attempts) == row["cut_off_share"]
+    for attempt in seen_attempts:
+        assert attempt.truncated == (attempt.response.split()[-1] != "1")
 
 
 def test_every_epoch_counts_as_updated_tokens(tmp_path):
@@ -268,8 +277,9 @@ def test_an_engine_that_goes_stale_is_met_before_the_first_update(tmp_path):
     trainer = make_trainer(has_even, "algo=gspo", "steps=3")
     steps_of = trainer.train_steps()
     next(steps_of)
-    assert trainer.updater.takes_engine
-    trainer.session.engine.model, before = random_model(seed=1), weights(trainer)
+    assert trainer.updater.uses_engine_logprobs
+    before = weights(trainer)
+    trainer.session.engine.model = random_model(seed=1)
     with pytest.raises(EngineError, match=r"step 2: the engine and the trainer disagree by"):
         next(steps_of)
     assert all(map(torch.equal, before, weights(trainer)))
@@ -315,7 +325,7 @@ def test_a_run_goes_on_where_nothing_trains_and_each_reward_is_normalized(tmp_pa
 def test_at_the_cap_the_run_stops_if_so_asked(tmp_path):
     trainer = make_trainer(lambda text: False, "steps=5", "algorithm.filter.on_cap=stop")
     assert len(steps(trainer, tmp_path / "run")) == 1
-    assert trainer.stopped
+    assert trainer.is_stopped
 
 
 def test_at_the_cap_a_skipped_step_keeps_its_groups(tmp_path):
@@ -381,7 +391,7 @@ def test_a_step_broken_off_in_its_update_is_not_settled(tmp_path):
     trainer = make_trainer(has_even, "steps=2", "algo=grpo")
     going = trainer.train_steps()
     next(going)
-    assert trainer.settled
+    assert trainer.is_between_steps
 
     def broken(*args):
         raise KeyboardInterrupt
@@ -389,7 +399,7 @@ def test_a_step_broken_off_in_its_update_is_not_settled(tmp_path):
     trainer.updater.update = broken
     with pytest.raises(KeyboardInterrupt):
         next(going)
-    assert not trainer.settled
+    assert not trainer.is_between_steps
     assert trainer.step == 1
 
 
@@ -419,7 +429,12 @@ def test_what_a_run_starts_from_by_hand():
     plain = make_trainer(has_even, "algo=dapo", "seed=3")
     assert torch.initial_seed() == 3
     assert (plain.reference, plain.start_digest, plain.updater.critic) == (None, "", None)
-    assert (plain.step, plain.weight_version, plain.settled, plain.stopped) == (0, 0, True, False)
+    assert (plain.step, plain.weight_version, plain.is_between_steps, plain.is_stopped) == (
+        0,
+        0,
+        True,
+        False,
+    )
     apart = make_trainer(has_even, "algo=grpo")
     model = apart.session.policy.model
     assert apart.reference.model is not model

@@ -32,7 +32,7 @@ from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.adapter import add_adapter, merged_parameters, trained
 from rlvr_cli.model.policy import Policy, recompute
-from rlvr_cli.training.forward import add_logprobs
+from rlvr_cli.training.scoring import add_logprobs
 from rlvr_cli.training.update import SCHEDULES, Updater
 
 TEMPERATURE = 0.8
@@ -99,12 +99,14 @@ class Made:
     def scored(self, rows: list[Row]) -> list[Row]:
         samples = samples_of(rows)
         models = self.policy, self.reference, self.critic
-        add_logprobs(samples, self.algo, self.micro_tokens, *models, self.updater.takes_engine)
+        add_logprobs(
+            samples, self.algo, self.micro_tokens, *models, self.updater.uses_engine_logprobs
+        )
         return rows_of(samples)
 
     def train(self, rows: list[Row], step: int = STEP, seed: int = 0, **more) -> dict[str, float]:
         samples = samples_of(rows)
-        self.updater.compare(samples, step)
+        self.updater.measure_mismatch(samples, step)
         return self.updater.update(samples, step, seed, **more)
 
     def update(self, rows: list[Row], seed: int = 0) -> dict[str, float]:
@@ -356,7 +358,7 @@ def test_old_log_probabilities_are_the_engines_where_no_pass_would_help(
     algo = Algorithm(epochs=2, importance_correction=correction)
     updater = Made(algo, precision=precision).updater
     updater.mismatch = gap
-    assert updater.takes_engine == takes
+    assert updater.uses_engine_logprobs == takes
 
 
 def test_several_updates_train_every_row_once_an_epoch():
@@ -732,5 +734,5 @@ def test_a_target_without_fresh_rows_ends_no_epoch_and_divergences_have_an_order
     carried = [dataclasses.replace(row, is_fresh=False) for row in make_rows(6)]
     made = Made(algo)
     assert made.update(carried)["epochs"] == 3
-    actual = made.updater._moved(samples_of(made.rows(make_rows(6))))
+    actual = made.updater._divergence_after(samples_of(made.rows(make_rows(6))))
     assert list(actual) == ["approx_kl_after", "ref_kl_after"]

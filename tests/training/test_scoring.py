@@ -12,7 +12,7 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import KL, Critic, Gae
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
-from rlvr_cli.training.forward import add_logprobs
+from rlvr_cli.training.scoring import add_logprobs
 
 
 def test_tokens_count_once_for_each_policy_that_reads_them():
@@ -77,17 +77,19 @@ def test_values_and_the_one_after_the_end_of_what_was_cut_off(kind, cut_off_valu
     torch.manual_seed(0)
     critic = models.Critic(random_model(), kind == "own")
     torch.nn.init.normal_(critic.head.weight)
-    forward, asked = Policy.forward, []
+    forward = Policy.forward
+    passes_without_head = []
 
     def spy(*args, with_head=True):
-        asked.extend([] if with_head else [1])
+        if not with_head:
+            passes_without_head.append(args)
         return forward(*args, with_head=with_head)
 
     monkeypatch.setattr(Policy, "forward", spy)
     algo = Algorithm(advantage=Gae(critic=Critic(kind=kind, cut_off_value=cut_off_value)))
     cut = replace(FRESH, is_cut_off=True)
     (whole, actual), _ = passed(algo, [FRESH, cut], critic)
-    assert bool(asked) == (kind == "shared")
+    assert bool(passes_without_head) == (kind == "shared")
     assert len(whole.old_values) == len(actual.old_values) == 3
     torch.testing.assert_close(whole.old_values, actual.old_values)
     longer = replace(FRESH, response_ids=[5, 6, 7, 7])

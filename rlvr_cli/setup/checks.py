@@ -1,0 +1,85 @@
+"""Refuse a command that cannot go well: before its models are loaded, or right after."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from typing import Any
+
+import torch
+
+from rlvr_cli.config import Config
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.versions import installed_version
+from rlvr_cli.model.adapter import is_adapter, merged_parameters
+from rlvr_cli.model.loading import LoadedModel, model_directory
+from rlvr_cli.setup.memory import Memory
+
+
+def check_architecture(config: Config, outline: Any) -> None:
+    """Raise UserError if vLLM is the engine and does not know the architecture of the model."""
+    if config.engine != "vllm":
+        return
+    from rlvr_cli.rollout.engines.vllm_engine import known_architectures
+
+    architectures = outline.config.architectures or [type(outline.config).__name__]
+    if set(architectures).isdisjoint(known_architectures()):
+        raise UserError(
+            f"--model {config.model}: vLLM {installed_version('vllm')} does not know the "
+            f"architecture {architectures[0]}; --engine transformers may"
+        )
+
+
+def check_adapter(config: Config) -> None:
+    """Raise UserError for an adapter that would be trained on a model that has one."""
+    rank = config.lora.rank
+    if rank is not None and is_adapter(model_directory(config.model)):
+        raise UserError(
+            f"--lora {rank}: {config.model} has an adapter already: merge it with rlvr export and "
+            "train on that, go on with --resume, or train all weights of it with --set "
+            "lora.rank=null"
+        )
+
+
+def check_memory(memory: Memory, config: Config) -> None:
+    """Raise UserError for a model that does not fit the machine, however short the responses."""
+    need = memory.needed(config)
+    free = memory.machine.free
+    if need.resident > free:
+        raise UserError(f"--model {config.model}: {need.shortage(free)}: {memory.advice(config)}")
+
+
+def check_vocabulary(teacher: LoadedModel, policy: LoadedModel, name: str) -> None:
+    """Raise UserError if a token of the teacher is another one of the policy's."""
+    if teacher.tokenizer.get_vocab() != policy.tokenizer.get_vocab():
+        sizes = f"{len(teacher.tokenizer)} tokens and {len(policy.tokenizer)}"
+        raise UserError(
+            f"--teacher {name}: its tokens are not those of the policy {policy.name} ({sizes}), so "
+            "it cannot judge them; take a teacher with the policy's tokenizer"
+        )
+
+
+def check_teacher(teacher: LoadedModel, policy: LoadedModel, name: str | None) -> None:
+    """Raise UserError if the teacher has the policy's own weights."""
+    missing = ("", torch.empty(0))
+    pairs = zip_longest(
+        merged_parameters(policy.model), teacher.model.named_parameters(), fillvalue=missing
+    )
+    if all(
+        policy_name == teacher_name
+        and weight.shape == teacher_weight.shape
+        and torch.equal(weight, teacher_weight.to(weight))
+        for (policy_name, weight), (teacher_name, teacher_weight) in pairs
+    ):
+        raise UserError(
+            f"--teacher {name}: it is the policy itself, which has nothing to learn from it; take "
+            "another model"
+        )
+
+
+@contextmanager
+def naming_the_teacher() -> Iterator[None]:
+    """Name `--teacher` in place of `--model` in the errors of the block."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(str(error).replace("--model", "--teacher", 1)) from None

@@ -1,0 +1,48 @@
+"""Measure the memory of this machine."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from rlvr_cli.model.loading import default_device
+from rlvr_cli.ranks.group import gather, local_world
+
+_CONTAINER = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The memory of one process before anything is loaded: a GPU's, or its part of the host's."""
+
+    device: str
+    """cuda or cpu."""
+    total: int
+    free: int
+
+
+def this_machine() -> Machine:
+    """Measure the memory in bytes. With several processes, return the least that one has."""
+    device = default_device()
+    if device == "cuda":
+        free, total = torch.cuda.mem_get_info()
+    else:
+        free = host_memory() // local_world()
+        total = free
+    totals, frees = zip(*gather([total, free]), strict=True)
+    return Machine(device, total=min(totals), free=min(frees))
+
+
+def host_memory() -> int:
+    """Return the bytes still available of this computer's or container's memory."""
+    limits = list[int]()
+    with suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
+        line = next(line for line in lines if line.startswith("MemAvailable"))
+        limits.append(int(line.split()[1]) << 10)
+    with suppress(OSError, ValueError):  # Without a limit, the file says "max".
+        limit = int((_CONTAINER / "memory.max").read_text(encoding="utf-8"))
+        limits.append(limit - int((_CONTAINER / "memory.current").read_text(encoding="utf-8")))
+    return min(limits, default=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

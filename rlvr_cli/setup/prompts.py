@@ -1,0 +1,52 @@
+"""Make problems into prompts of a policy, and find gold answers that cannot be read."""
+
+from collections.abc import Sequence
+
+from rlvr_cli.config import Config
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.libraries import LOG
+from rlvr_cli.core.text import plural
+from rlvr_cli.core.types import Problem, Prompt
+from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.data.prompts import render_prompts
+from rlvr_cli.model.loading import LoadedModel
+from verifiers import Verifier
+
+NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
+# Problems named one by one of those that are too long.
+_NAMED_PROBLEMS = 3
+
+
+def prompts_for(
+    problems: ProblemSet, policy: LoadedModel, config: Config, max_tokens: int
+) -> list[Prompt]:
+    """Return the problems as prompts.
+
+    Raises UserError if one does not fit the context. With `--skip-bad` it is skipped and counted.
+    """
+    prompts, too_long = render_prompts(
+        problems.problems,
+        policy.tokenizer,
+        template=config.data.prompt or problems.prompt,
+        context=policy.context,
+        max_tokens=max_tokens,
+        system=config.data.system,
+        arguments=config.data.chat,
+        date=config.data.date,
+    )
+    if not too_long:
+        return prompts
+    lines = too_long[:_NAMED_PROBLEMS]
+    if len(too_long) > _NAMED_PROBLEMS:
+        lines.append(f"… and {len(too_long) - _NAMED_PROBLEMS} more")
+    if not (config.data.skip_bad and prompts):
+        advice = "lower --max-tokens, shorten them, or leave them out with --skip-bad"
+        raise UserError("\n".join([*lines, f"prompts too long: {len(too_long)}; {advice}"]))
+    LOG.warning("%s", "\n".join([*lines, f"skipped {plural(len(too_long), 'prompt')}"]))
+    return prompts
+
+
+def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Problem]:
+    """Return the problems whose gold answer the verifier cannot read, which never train."""
+    problems = (prompt.problem for prompt in prompts)
+    return [problem for problem in problems if not verifier.check_gold(problem.answer or "")]
