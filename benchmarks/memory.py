@@ -158,7 +158,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     from rlvr_cli.algorithm.samples import to_samples
     from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
     from rlvr_cli.model.adapter import add_adapter
-    from rlvr_cli.model.policy import Policy, recompute, share_out
+    from rlvr_cli.model.policy import Policy, recompute, shard_module
     from rlvr_cli.setup.plan import is_sharded
     from rlvr_cli.training.update import Updater
 
@@ -173,7 +173,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     if config.optim.checkpointing == "on":
         recompute(policy)
     if is_sharded(config.optim):
-        share_out(policy, config.optim)
+        shard_module(policy, config.optim)
     updater = Updater(policy, None, config.algorithm, config.optim, 1024, 10)
     length = (tokens - PROMPT) // ROWS
     prompt = Prompt(Problem("", "", None), "", tuple(range(2, 2 + PROMPT)), False)

@@ -102,8 +102,8 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "an advantage of 0 makes the surrogate 0 with either",
     (
         "rlvr_cli/training/optimizer.py",
-        "return torch.optim.AdamW(with_peaks, fused=True if is_large else None, **common)",
-        "return torch.optim.AdamW(with_peaks, fused=False if is_large else None, **common)",
+        "return AdamW(param_groups, fused=True if is_large else None, **settings)",
+        "return AdamW(param_groups, fused=False if is_large else None, **settings)",
     ): "only a GPU would show it",
 }
 """(module, the line, the line with the fault): why no test could notice it."""

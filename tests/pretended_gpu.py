@@ -118,7 +118,7 @@ class OnGpu(torch.Tensor):
 
     @staticmethod
     def __new__(cls, inner: torch.Tensor, requires_grad: bool = False) -> "OnGpu":
-        made = torch.Tensor._make_wrapper_subclass(
+        wrapper = torch.Tensor._make_wrapper_subclass(
             cls,
             inner.shape,
             strides=inner.stride(),
@@ -127,8 +127,8 @@ class OnGpu(torch.Tensor):
             device="meta",
             requires_grad=requires_grad,
         )
-        made.inner = inner
-        return made
+        wrapper.inner = inner
+        return wrapper
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):  # where no mode is
@@ -169,7 +169,7 @@ class OnGpu(torch.Tensor):
 
 
 def inner(value: Any, found: list[torch.Tensor]) -> Any:
-    """Return arguments with the numbers inside of their tensors, and add these to `found`."""
+    """Return arguments with the numbers inside their tensors, and add the tensors to `found`."""
     if isinstance(value, torch.Tensor):
         found.append(value)
         return value.inner if isinstance(value, OnGpu) else value
@@ -236,15 +236,15 @@ class Mode(TorchDispatchMode):
         """Compute an operator on the numbers inside; the result is where CUDA has it."""
         name = func._schema.name.split("::")[-1]
         tensors: list[torch.Tensor] = []
-        own_args = inner(args, tensors)
-        own_kwargs = {key: inner(value, tensors) for key, value in kwargs.items()}
+        inner_args = inner(args, tensors)
+        inner_kwargs = {key: inner(value, tensors) for key, value in kwargs.items()}
         has_gpu = any(isinstance(tensor, OnGpu) for tensor in tensors)
         device = kwargs.get("device")
         to_gpu = has_gpu if device is None else is_gpu(device)
         if device is not None:
-            own_kwargs["device"] = torch.device("cpu")
+            inner_kwargs["device"] = torch.device("cpu")
         if name in ("pin_memory", "_pin_memory"):
-            pinned = own_args[0].clone()
+            pinned = inner_args[0].clone()
             pinned.is_said_pinned = True
             return pinned
         if name == "is_pinned":
@@ -262,7 +262,7 @@ class Mode(TorchDispatchMode):
         is_of_unknown_size = name == "repeat_interleave" and kwargs.get("output_size") is None
         if name in WAITING or (is_of_unknown_size and func._overloadname != "self_int"):
             self.wait(name)
-        out = self.emulated.get(func, func)(*own_args, **own_kwargs)
+        out = self.emulated.get(func, func)(*inner_args, **inner_kwargs)
         if name == "_local_scalar_dense":
             return out
         return placed(func, args, kwargs, out, to_gpu)
@@ -329,53 +329,61 @@ def multiplied(left: torch.Tensor, right: torch.Tensor, out_dtype: torch.dtype) 
 
 
 def varlen_operators(attends: Callable[[str], None]) -> dict[Any, Callable[..., Any]]:
-    """Return what computes torch's attention of runs, which has no kernel for a CPU, and its
-    gradient. Their arguments differ between versions of torch, and are taken by name."""
+    """Return functions for torch's attention of runs and its gradient, which a CPU lacks.
+
+    Their arguments differ between versions of torch, and are taken by name.
+    """
     import_module("torch.nn.attention.varlen")  # registers the two
     forward_op = torch.ops.torch_attn._varlen_attn.default
     backward_op = torch.ops.torch_attn._varlen_attn_backward.default
 
     def named(op: Any, args: tuple, kwargs: dict[str, Any]) -> SimpleNamespace:
-        arguments = op._schema.arguments
-        given = {a.name: a.default_value for a in arguments if a.has_default_value()}
-        given |= dict(zip((a.name for a in arguments), args, strict=False)) | kwargs
-        given.setdefault("is_causal", list(given.get("window_size") or ()) == [-1, 0])
-        return SimpleNamespace(**given)
+        schema = op._schema.arguments
+        defaults = {a.name: a.default_value for a in schema if a.has_default_value()}
+        positional = dict(zip((a.name for a in schema), args, strict=False))
+        values = {**defaults, **positional, **kwargs}
+        values.setdefault("is_causal", list(values.get("window_size") or ()) == [-1, 0])
+        return SimpleNamespace(**values)
 
     def forward(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
         attends("varlen")
-        given = named(forward_op, args, kwargs)
-        (out,) = attention_of_runs(given)
-        sums = torch.zeros(given.query.shape[1], len(out))
+        call = named(forward_op, args, kwargs)
+        (out,) = attention_of_runs(call)
+        sums = torch.zeros(call.query.shape[1], len(out))
         return out, sums, torch.zeros(2, dtype=torch.uint64)
 
     def backward(*args: Any, **kwargs: Any) -> tuple[torch.Tensor, ...]:
         attends("varlen backward")
-        given = named(backward_op, args, kwargs)
-        return tuple(attention_of_runs(given, given.grad_out))
+        call = named(backward_op, args, kwargs)
+        return tuple(attention_of_runs(call, call.grad_out))
 
     return {forward_op: forward, backward_op: backward}
 
 
 def attention_of_runs(
-    given: SimpleNamespace, grad_out: torch.Tensor | None = None
+    call: SimpleNamespace, grad_out: torch.Tensor | None = None
 ) -> list[torch.Tensor]:
-    """Compute attention of runs by its definition, in float32: the output [N, heads, D], or with
-    its gradient those of query, key and value. Causal means from the end of each run."""
-    query, key, value = given.query, given.key, given.value
+    """Compute attention of runs by its definition, in float32.
+
+    Return the output [N, heads, D], or with its gradient those of query, key and value. Causal
+    means from the end of each run.
+    """
+    query = call.query
+    key = call.key
+    value = call.value
     written = [query] if grad_out is None else [query, key, value]
     sums = [torch.zeros_like(tensor, dtype=torch.float32) for tensor in written]
     kv_heads = key.shape[1]
-    times = query.shape[1] // key.shape[1]
-    scale = query.shape[-1] ** -0.5 if given.scale is None else given.scale
-    ends_q, ends_k = given.cu_seq_q.tolist(), given.cu_seq_k.tolist()
+    group = query.shape[1] // kv_heads
+    scale = query.shape[-1] ** -0.5 if call.scale is None else call.scale
+    ends_q, ends_k = call.cu_seq_q.tolist(), call.cu_seq_k.tolist()
     for run in range(len(ends_q) - 1):
         rows, keys = slice(*ends_q[run : run + 2]), slice(*ends_k[run : run + 2])
         q = query[rows].float().transpose(0, 1)
-        k = key[keys].float().transpose(0, 1).repeat_interleave(times, 0)
-        v = value[keys].float().transpose(0, 1).repeat_interleave(times, 0)
+        k = key[keys].float().transpose(0, 1).repeat_interleave(group, 0)
+        v = value[keys].float().transpose(0, 1).repeat_interleave(group, 0)
         scores = q @ k.transpose(1, 2) * scale
-        if given.is_causal:
+        if call.is_causal:
             N, M = scores.shape[1:]
             sees = torch.ones(N, M, dtype=torch.bool).tril(M - N)
             scores.masked_fill_(~sees, -torch.inf)
@@ -387,8 +395,8 @@ def attention_of_runs(
         grad_p = grad_o @ v.transpose(1, 2)
         grad_scores = p * (grad_p - (grad_p * p).sum(-1, keepdim=True)) * scale
         sums[0][rows] = (grad_scores @ k).transpose(0, 1)
-        grad_keys = (grad_scores.transpose(1, 2) @ q).unflatten(0, (kv_heads, times)).sum(1)
-        grad_values = (p.transpose(1, 2) @ grad_o).unflatten(0, (kv_heads, times)).sum(1)
+        grad_keys = (grad_scores.transpose(1, 2) @ q).unflatten(0, (kv_heads, group)).sum(1)
+        grad_values = (p.transpose(1, 2) @ grad_o).unflatten(0, (kv_heads, group)).sum(1)
         sums[1][keys] += grad_keys.transpose(0, 1)
         sums[2][keys] += grad_values.transpose(0, 1)
     return [total.to(query.dtype) for total in sums]
@@ -440,7 +448,9 @@ class Generator(torch.Generator):
 
 def replacements(mode: Mode) -> Iterator[Any]:
     """Yield what is to be replaced: functions of torch that ask a driver below what a mode sees."""
-    tensor, as_tensor, to = torch.tensor, torch.as_tensor, torch.Tensor.to
+    tensor = torch.tensor
+    as_tensor = torch.as_tensor
+    to = torch.Tensor.to
     attention = F.scaled_dot_product_attention
     join = dist.init_process_group
     load = PreTrainedModel.from_pretrained.__func__
@@ -461,7 +471,7 @@ def replacements(mode: Mode) -> Iterator[Any]:
         "synchronize": lambda *_: mode.wait("synchronize"),
     }
 
-    def moved(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+    def move(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         """Tensor.to, in all its forms."""
         first, *rest = args or (None,)
         if isinstance(first, torch.Tensor):
@@ -482,46 +492,46 @@ def replacements(mode: Mode) -> Iterator[Any]:
                     return self
         return to(self, **kwargs)
 
-    def made(data: Any, *, device: Any = None, **how: Any) -> torch.Tensor:
-        own = tensor(data, **how)
-        return own if device is None else own.to(device)
+    def make_tensor(data: Any, *, device: Any = None, **options: Any) -> torch.Tensor:
+        result = tensor(data, **options)
+        return result if device is None else result.to(device)
 
-    def made_as(data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
-        own = data if isinstance(data, torch.Tensor) else as_tensor(data, dtype=dtype)
-        return own.to(device or own.device, dtype or own.dtype)
+    def make_as_tensor(data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
+        result = data if isinstance(data, torch.Tensor) else as_tensor(data, dtype=dtype)
+        return result.to(device or result.device, dtype or result.dtype)
 
     def attend(
-        query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **how: Any
+        query: Any, key: Any, value: Any, attn_mask: Any = None, *args: Any, **options: Any
     ) -> Any:
         if isinstance(query, OnGpu):
-            mode.attends(sdpa_kernel(query, key, attn_mask, how.get("enable_gqa", False)))
-        return attention(query, key, value, attn_mask, *args, **how)
+            mode.attends(sdpa_kernel(query, key, attn_mask, options.get("enable_gqa", False)))
+        return attention(query, key, value, attn_mask, *args, **options)
 
-    def loaded(cls: type, *args: Any, **kwargs: Any) -> Any:
+    def load_on_cpu(cls: type, *args: Any, **kwargs: Any) -> Any:
         """Load a model on the CPU, by outlines on meta, as if there were no GPU."""
         with _disable_current_modes(), patch.object(torch.Tensor, "to", to):
-            given = load(cls, *args, **kwargs)
-            model = given[0] if isinstance(given, tuple) else given
+            result = load(cls, *args, **kwargs)
+            model = result[0] if isinstance(result, tuple) else result
             for module in model.modules():  # under a mode transformers leaves these unfilled
                 if hasattr(module, "original_inv_freq"):
                     model._init_weights(module)
-            return given
+            return result
 
     for name, function in cuda.items():
         yield patch.object(torch.cuda, name, function)
     yield patch.object(torch.accelerator, "current_device_index", lambda: 0)
     yield patch.object(torch.accelerator, "current_stream", Queue)
     yield patch.object(torch, "Generator", Generator)
-    yield patch.object(torch, "tensor", made)
-    yield patch.object(torch, "as_tensor", made_as)
-    yield patch.object(torch.Tensor, "to", moved)
+    yield patch.object(torch, "tensor", make_tensor)
+    yield patch.object(torch, "as_tensor", make_as_tensor)
+    yield patch.object(torch.Tensor, "to", move)
     yield patch.object(torch.Tensor, "cuda", lambda self, *_, **__: self.to(GPU))
     yield patch.object(F, "scaled_dot_product_attention", attend)
-    yield patch.object(PreTrainedModel, "from_pretrained", classmethod(loaded))
+    yield patch.object(PreTrainedModel, "from_pretrained", classmethod(load_on_cpu))
     yield patch.object(dist, "init_process_group", partial(over_gloo, join))
     for name in ("device", "is_cuda"):
-        local_attribute = property(lambda self, name=name: getattr(self._local_tensor, name))
-        yield patch.object(DTensor, name, local_attribute, create=True)
+        local = property(lambda self, name=name: getattr(self._local_tensor, name))
+        yield patch.object(DTensor, name, local, create=True)
     # FSDP2's, which sets the data of a CPU's tensor to a GPU's, and refuses what lies on meta.
     folder = "torch.distributed.fsdp._fully_shard"
     for name in ("_fsdp_init", "_fully_shard"):
@@ -540,10 +550,10 @@ def to_device(params: Sequence[Any], buffers: Sequence[Any], device: Any) -> Non
     """Move parameters and buffers to a device, each as the tensor that it is."""
     for tensor in (*params, *buffers):
         if not isinstance(tensor, OnGpu | DTensor) and is_gpu(device):
-            moved = tensor.detach().to(device)
+            copied = tensor.detach().to(device)
             if isinstance(tensor, torch.nn.Parameter):
-                moved = torch.nn.Parameter(moved, tensor.requires_grad)
-            torch.utils.swap_tensors(tensor, moved)
+                copied = torch.nn.Parameter(copied, tensor.requires_grad)
+            torch.utils.swap_tensors(tensor, copied)
 
 
 @contextmanager
@@ -562,7 +572,7 @@ def pretended_gpu() -> Iterator[Report]:
         finally:
             mode.report.phase = before
 
-    # Tied weights stay tied when a module moves.
+    # So that tied weights stay tied when a module moves.
     torch.__future__.set_swap_module_params_on_conversion(True)
     try:
         with ExitStack() as stack:

@@ -15,7 +15,7 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.loading import LoadedModel, cast
-from rlvr_cli.ranks.group import whole
+from rlvr_cli.ranks.group import full_tensor
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.runs.run_dir import Run, create_run
@@ -85,7 +85,7 @@ def has_even(text: str) -> bool:
 
 
 def weights(trainer: Trainer) -> list[torch.Tensor]:
-    return [whole(p.detach()).clone() for p in trainer.session.policy.model.parameters()]
+    return [full_tensor(p.detach()).clone() for p in trainer.session.policy.model.parameters()]
 
 
 def steps(trainer: Trainer, directory: Path) -> list[dict]:

@@ -22,11 +22,11 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from rlvr_cli.model.adapter import add_adapter, merged_parameters
 from rlvr_cli.model.loading import load_model
-from rlvr_cli.model.policy import Policy, share_out
+from rlvr_cli.model.policy import Policy, shard_module
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
-from rlvr_cli.training import trainer, update
+from rlvr_cli.training import scoring, update
 from verifiers import Verdict, Verification, Verifier
 
 pytestmark = pytest.mark.skipif(
@@ -101,15 +101,15 @@ FAULTS = {
     "a GPU's index into a CPU's tensor": (
         update.Updater,
         "update",
-        "zeros_like(samples.seen, device=self.policy.device)",
-        "zeros_like(samples.seen)",
+        "zeros_like(samples.token_figures, device=self.policy.device)",
+        "zeros_like(samples.token_figures)",
         "aten.index_put_.default",
     ),
     "a GPU's numbers into a CPU's columns": (
-        trainer,
-        "add_logprobs",
-        "dtype=policy.sum_dtype, device=policy.device",
-        "dtype=policy.sum_dtype",
+        scoring.Scorer,
+        "score",
+        "dtype=self.policy.sum_dtype, device=device",
+        "dtype=self.policy.sum_dtype",
         "aten.index_put_.default",
     ),
 }
@@ -164,10 +164,10 @@ def metrics(place: Path) -> list[dict]:
 def test_a_step_mixes_no_devices_and_waits_as_often_as_stated(name, models, tmp_path):
     kind = KINDS[name]
     options = command(tmp_path, models, "--steps", "1", *kind.options.split())
-    done, report = on_pretended_gpu(tmp_path, *options)
-    assert (done.rc, report.mixed) == (0, []), done.err
-    asked = {kernel for phase, kernel in report.kernels if phase in ("logprobs", "update")}
-    assert asked == {"varlen", "varlen backward"}
+    result, report = on_pretended_gpu(tmp_path, *options)
+    assert (result.rc, report.mixed) == (0, []), result.err
+    arguments = {kernel for phase, kernel in report.kernels if phase in ("logprobs", "update")}
+    assert arguments == {"varlen", "varlen backward"}
     for phase in ("rollout", "logprobs", "update", "sync"):
         waits = report.waited(phase)
         assert sum(waits.values()) <= getattr(kind, phase), (phase, waits)
@@ -183,8 +183,8 @@ def test_float32_on_a_gpu_gives_the_figures_of_a_cpu(models, tmp_path):
     options = ("--steps", "3", "--algo", "grpo", "--lr", "0.01", *FLOAT32)
     for place in (on_gpu, on_cpu):
         place.mkdir()
-    done, report = on_pretended_gpu(on_gpu, *command(on_gpu, models, *options))
-    assert (done.rc, report.mixed) == (0, []), done.err
+    result, report = on_pretended_gpu(on_gpu, *command(on_gpu, models, *options))
+    assert (result.rc, report.mixed) == (0, []), result.err
     assert forked(command(on_cpu, models, *options), on_cpu).rc == 0
     for actual, expected in zip(metrics(on_gpu), metrics(on_cpu), strict=True):
         assert actual["tokens_sampled"] == expected["tokens_sampled"]
@@ -209,8 +209,8 @@ def test_a_fault_is_refused_with_its_operator(fault, models, tmp_path, monkeypat
     owner, name, line, faulty, operator = FAULTS[fault]
     plant(monkeypatch, owner, name, line, faulty)
     options = command(tmp_path, models, "--steps", "1", "--algo", "dapo")
-    done, report = on_pretended_gpu(tmp_path, *options)
-    assert done.rc != 0
+    result, report = on_pretended_gpu(tmp_path, *options)
+    assert result.rc != 0
     assert len(report.mixed) == 1
     assert f"[{operator}: " in report.mixed[0]
 
@@ -221,8 +221,8 @@ def test_the_check_of_a_cards_kernels_runs(tmp_path):
         assert max(gpu_right.varlen_errors()) < gpu_right.ERROR_LIMIT
         return 0
 
-    done, report = on_pretended_gpu(tmp_path, program=program)
-    assert (done.rc, report.mixed) == (0, []), done.err
+    result, report = on_pretended_gpu(tmp_path, program=program)
+    assert (result.rc, report.mixed) == (0, []), result.err
 
 
 class PushedTo:
@@ -263,7 +263,7 @@ def test_weights_are_pushed_to_vllm_without_a_wait(rank, models, tmp_path, monke
         engine = VllmEngine(model, 275, (257,), 1024, 0.5, "bfloat16")
         if rank:
             add_adapter(model, rank, 4, "all-linear", seed=0)
-        share_out(Policy(model, 275, 1.0), optim)
+        shard_module(Policy(model, 275, 1.0), optim)
         Mode.current.report.phase = "push"
         engine.sleep()
         engine.sync_weights(merged_parameters(model))
@@ -278,6 +278,6 @@ def test_weights_are_pushed_to_vllm_without_a_wait(rank, models, tmp_path, monke
         assert not engine.llm.pushed
         return 0
 
-    done, report = on_pretended_gpu(tmp_path, program=program)
-    assert (done.rc, report.mixed) == (0, []), done.err
+    result, report = on_pretended_gpu(tmp_path, program=program)
+    assert (result.rc, report.mixed) == (0, []), result.err
     assert report.waited("push") == {}

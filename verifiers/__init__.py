@@ -13,12 +13,30 @@ if TYPE_CHECKING:
     from verifiers.peer import open_judge
     from verifiers.types import Attempt, Format, Verdict, Verification
 
-__all__ = ["JUDGES", "OURS", "Attempt", "ChatMarks", "Format", "Verdict", "Verification"]
-__all__ += ["Verifier", "boxed_answer", "check_format", "open_judge", "restored_commands"]
-__all__ += ["verify"]
-_MODULES = ["verifiers.types", "verifiers.judges", "verifiers.api", "verifiers.peer"]
-_MODULES += ["verifiers.extraction.extract", "verifiers.extraction.turns"]
-_MODULES += ["verifiers.grammar.normalize"]
+__all__ = [
+    "JUDGES",
+    "OURS",
+    "Attempt",
+    "ChatMarks",
+    "Format",
+    "Verdict",
+    "Verification",
+    "Verifier",
+    "boxed_answer",
+    "check_format",
+    "open_judge",
+    "restored_commands",
+    "verify",
+]
+_MODULES = [
+    "verifiers.types",
+    "verifiers.judges",
+    "verifiers.api",
+    "verifiers.peer",
+    "verifiers.extraction.extract",
+    "verifiers.extraction.turns",
+    "verifiers.grammar.normalize",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -100,7 +100,7 @@ def run() -> int:
             chat_marks.add(attempt.response for attempt in attempts)
             for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
                 record = {field: getattr(verification, field) for field in RECORDED}
-                print(json.dumps({"id": row.get("id")} | record))
+                print(json.dumps({"id": row.get("id"), **record}))
     if sys.stdout is not None:
         sys.stdout.flush()
     for line in chat_marks.lines():
@@ -111,7 +111,7 @@ def run() -> int:
 
 
 def main() -> int:
-    """Run the command; report any error in one line. Return 141 for a pipe that nobody reads, 2
+    """Run the command, and report any error in one line. Return 141 for a pipe that nobody reads, 2
     for every other error."""
     try:
         return run()

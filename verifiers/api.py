@@ -23,7 +23,7 @@ LONGEST_CACHED = 1_000  # characters of an answer; longer ones hardly ever repea
 
 
 class Verifier:
-    """Judges responses; safe to share between threads. Use as a context manager, or close it."""
+    """Judges responses. Threads may share it. Use it as a context manager, or close it."""
 
     def __init__(
         self,
@@ -38,7 +38,6 @@ class Verifier:
         self._workers = workers
         self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb, judge=judge)
         self._cache: dict[tuple[str, str], Judgement] = {}
-        self._golds: dict[str, bool] = {}
 
     def verify(
         self,
@@ -58,7 +57,7 @@ class Verifier:
         return self._verify(attempt, self._judge)
 
     def verify_many(self, attempts: Sequence[Attempt]) -> list[Verification]:
-        """Judge responses; return one verification each, in the same order.
+        """Judge responses. Return one verification each, in the same order.
 
         This process judges the easy ones first; the workers judge the others side by side.
         """
@@ -74,7 +73,9 @@ class Verifier:
         return [verifications[index] for index in range(len(attempts))]
 
     def _verify(self, attempt: Attempt, judge: Callable[[str, str], Judgement]) -> Verification:
-        response, think_open, truncated = attempt.response, attempt.think_open, attempt.truncated
+        response = attempt.response
+        think_open = attempt.think_open
+        truncated = attempt.truncated
         gold = gold_text(attempt.gold)
         text, place = extract(
             response, format=self._format, gold=gold, think_open=think_open, cut_off=truncated
@@ -89,7 +90,7 @@ class Verifier:
         ) -> Verification:
             return Verification(verdict, extracted, format_ok, reason, self._format)
 
-        if not self._is_readable(gold):
+        if not readable(gold):
             if text is not None and same_text(gold, text):
                 return verification(Verdict.CORRECT, f"{place}: same string", text)
             return verification(Verdict.UNPARSEABLE_GOLD, BAD_GOLD)
@@ -110,12 +111,7 @@ class Verifier:
 
     def check_gold(self, gold: str) -> bool:
         """Return whether a gold answer can be read, and equals itself."""
-        return self._is_readable(gold_text(gold))
-
-    def _is_readable(self, gold: str) -> bool:
-        if gold not in self._golds:
-            self._golds[gold] = readable(gold)
-        return self._golds[gold]
+        return readable(gold_text(gold))
 
     def equal(self, a: str, b: str) -> Verdict:
         """Compare two answers: correct, wrong, or timeout."""

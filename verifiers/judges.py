@@ -53,7 +53,7 @@ class Judge:
     packages: tuple[str, ...] = ()
 
     def versions(self) -> dict[str, str]:
-        """Return the installed version of each package; raises PackageNotFoundError if one is
+        """Return the installed version of each package. Raises PackageNotFoundError if one is
         missing."""
         return {name: version(name) for name in self.packages}
 

@@ -48,7 +48,7 @@ class PeerVerifier(Verifier):
         return Verification(verdict, judgement.extracted, format_ok, judgement.reason, self._name)
 
     def _judge_here(self, gold: str, answer: str) -> Judgement:
-        """Return what a worker has decided before; raise OutOfEffortError for anything else,
+        """Return what a worker has decided before. Raises OutOfEffortError for anything else,
         because the library never runs in this process."""
         if (gold, answer) not in self._cache:
             raise OutOfEffortError

@@ -77,12 +77,12 @@ def resume(config: Config, directory: Path, display: Display, trackers: Sequence
     checkpoints = intact_checkpoints(directory, display.warn)
     with closing(Run(directory)) as run:
         newest = next(checkpoints, None)
-        done = newest.step if newest else 0
-        if broadcast_from_first(done) != done:
+        steps_done = newest.step if newest else 0
+        if broadcast_from_first(steps_done) != steps_done:
             text = "not the same for all processes; they need one directory"
             raise UserError(f"{directory}: {text}")
-        if config.steps < done:
-            text = f"{done} steps are done, more than the {config.steps} asked for"
+        if config.steps < steps_done:
+            text = f"{steps_done} steps are done, more than the {config.steps} asked for"
             raise UserError(f"--resume {directory}: {text}; give more or leave --steps out")
         if "-" in config.data.sources:
             problems = ProblemSet(

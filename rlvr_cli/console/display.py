@@ -80,15 +80,17 @@ class Display:
         for line in lines:
             self.console.print(Text(printable(line), style=style))
 
-    def progress(self, label: str, total: int, done: int = 0, lines: bool = False) -> "Ticker":
+    def progress(self, label: str, total: int, completed: int = 0, lines: bool = False) -> "Ticker":
         """Return a progress bar for a terminal. With `lines`, a pipe gets a line now and then."""
-        return Ticker(self, label, total, done, lines)
+        return Ticker(self, label, total, completed, lines)
 
 
 class Ticker(Progress):
     """A progress bar with a note. Without a terminal, lines take its place."""
 
-    def __init__(self, display: Display, label: str, total: int, done: int, lines: bool) -> None:
+    def __init__(
+        self, display: Display, label: str, total: int, completed: int, lines: bool
+    ) -> None:
         has_bar = display.console.is_terminal and not display.quiet
         super().__init__(
             TextColumn("{task.description}", style="bold cyan", markup=False),
@@ -104,7 +106,7 @@ class Ticker(Progress):
             speed_estimate_period=86_400,  # a step may take longer than the 30 s of rich
         )
         self.has_lines = lines and not has_bar and not display.quiet
-        self.add_task(printable(label), total=total, completed=done, note="")
+        self.add_task(printable(label), total=total, completed=completed, note="")
         self._printed_at = self._since = time.monotonic()
         self._phase = ""
 
@@ -121,13 +123,13 @@ class Ticker(Progress):
                 parts.append(f"{timedelta(seconds=task.time_remaining)} left")
             self.console.print(escape(printable("  ".join(filter(None, parts)))))
 
-    def enter(self, phase: str, done: int, total: int, tokens: int) -> None:
+    def enter(self, phase: str, completed: int, total: int, tokens: int) -> None:
         """Show the phase of the step under way, how much of it is done, and tokens per second."""
         now = time.monotonic()
-        if phase != self._phase or not done:
+        if phase != self._phase or not completed:
             self._phase = phase
             self._since = now
-        note = f"{phase} {done}/{total}" if total else phase
+        note = f"{phase} {completed}/{total}" if total else phase
         if tokens and now > self._since:
             note += f"  {tokens / (now - self._since):,.0f} tok/s"
         self.update(self.tasks[0].id, note=note)

@@ -1,4 +1,4 @@
-"""LoRA: low-rank matrices beside frozen weights (Hu et al. 2022), added in place through peft."""
+"""LoRA: low-rank matrices added to frozen weights (Hu et al. 2022), in place, through peft."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,21 +13,25 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import ADAPTER_FILES
 from rlvr_cli.core.libraries import library
 from rlvr_cli.model.pretrained import read_object
-from rlvr_cli.ranks.group import spread, whole
+from rlvr_cli.ranks.group import full_tensor, shard_as
 
 ALL_LINEAR = "all-linear"
-"""Every linear layer but the output layer."""
+"""Every linear layer except the output layer."""
 _CONFIG, _WEIGHTS = ADAPTER_FILES
 LINEAR = (torch.nn.Linear, Conv1D)
 _ROOT = "base_model.model."
-"""How peft's files call the model."""
+"""The prefix of all names in peft's files."""
 
 
 def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str], seed: int) -> None:
-    """Freeze the model and add matrices A and B, in float32, to its linear layers: their output
-    gains alpha / rank times B A x, 0 at first. Raises UserError for a name or rank of no layer."""
+    """Freeze the model and add matrices A and B, in float32, to its linear layers.
+
+    Their output gains alpha / rank times B A x, which is 0 at first. Raises UserError for a name or
+    a rank that no layer has.
+    """
     peft = library("peft", f"--lora {rank}")
-    modules, head = dict(model.named_modules()), model.get_output_embeddings()
+    modules = dict(model.named_modules())
+    head = model.get_output_embeddings()
     linear = {n: m for n, m in modules.items() if isinstance(m, LINEAR) and m is not head}
     highest = max((min(module.weight.shape) for module in linear.values()), default=0)
     if rank > highest:
@@ -36,9 +40,10 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
             "lower one (32 is usual), or train all weights without --lora"
         )
     names = [targets] if isinstance(targets, str) else list(targets)
-    for target in names if targets != ALL_LINEAR else ():
-        meant = {name for name in modules if f".{name}".endswith(f".{target}")}
-        if not meant or not meant <= linear.keys():
+    for target in names:
+        matches = {name for name in modules if f".{name}".endswith(f".{target}")}
+        is_linear = bool(matches) and matches <= linear.keys()
+        if not is_linear and targets != ALL_LINEAR:
             choices = sorted({name.rpartition(".")[2] for name in linear})
             raise UserError(
                 f"lora.targets {target}: not a linear layer of {type(model).__name__} that can "
@@ -58,18 +63,18 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
 
 
 def layers(model: torch.nn.Module) -> list[Any]:
-    """Return the layers that have an adapter; none where the model has none."""
+    """Return the layers that have an adapter."""
     return [module for module in model.modules() if hasattr(module, "lora_A")]
 
 
 def trained(model: torch.nn.Module) -> list[torch.nn.Parameter]:
-    """Return the parameters that are trained: the adapter's, or all."""
+    """Return the parameters that are trained: the adapter's, or all of them."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 @contextmanager
 def switched_off(model: torch.nn.Module) -> Iterator[None]:
-    """Run the model without its adapter: as it was before training."""
+    """Run the model without its adapter, as it was before training."""
     for layer in layers(model):
         layer.enable_adapters(False)
     try:
@@ -80,37 +85,42 @@ def switched_off(model: torch.nn.Module) -> Iterator[None]:
 
 
 def merged_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the parameters by the names they have without an adapter, one at a time, each with what
-    its adapter adds, in float32 at least."""
+    """Yield the full parameters by their names without an adapter, one at a time.
+
+    What an adapter adds is merged into them, in float32 at least.
+    """
     adapted = {name: layer for name, layer in model.named_modules() if hasattr(layer, "lora_A")}
     for name, parameter in model.named_parameters():
         if adapted and ".lora_" in name:
             continue
         place, _, rest = name.partition(".base_layer.")
-        tensor = whole(parameter.detach())
+        tensor = full_tensor(parameter.detach())
         if rest == "weight":
             layer: Any = adapted[place]
-            pair = (layer.lora_A["default"], layer.lora_B["default"])
-            a, b = (whole(matrix.weight.detach()) for matrix in pair)
+            a = full_tensor(layer.lora_A["default"].weight.detach())
+            b = full_tensor(layer.lora_B["default"].weight.detach())
             delta = (b @ a).T if layer.fan_in_fan_out else b @ a
             tensor = tensor.to(delta.dtype) + delta * layer.scaling["default"]
-        yield (f"{place}.{rest}" if rest else name), tensor
+        yield name.replace(".base_layer.", ".", 1), tensor
 
 
 def save_adapter_config(model: Any, base: str, directory: Path) -> None:
-    """Write the adapter's settings as peft's own file; `base` names the model it belongs to."""
+    """Write the adapter's settings in peft's format. `base` names the model it belongs to."""
     config = model.peft_config["default"]
-    config.base_model_name_or_path, config.inference_mode = base, True
+    config.base_model_name_or_path = base
+    config.inference_mode = True
     config.save_pretrained(directory)
 
 
 def load_adapter(model: Any, directory: Path) -> None:
-    """Copy the matrices of `save_adapter`. Raises ValueError if they are not of this model."""
-    stored, own = load_file(directory / _WEIGHTS), matrices(model)
-    if {key: t.shape for key, t in stored.items()} != {key: t.shape for key, t in own.items()}:
+    """Copy a checkpoint's matrices into the adapter. Raises ValueError if they do not fit it."""
+    stored = load_file(directory / _WEIGHTS)
+    parameters = matrices(model)
+    stored_shapes = {key: tensor.shape for key, tensor in stored.items()}
+    if stored_shapes != {key: tensor.shape for key, tensor in parameters.items()}:
         raise ValueError(f"{_WEIGHTS} is not of this model")
-    for key, tensor in own.items():
-        tensor.copy_(spread(stored[key], tensor))
+    for key, tensor in parameters.items():
+        tensor.copy_(shard_as(stored[key], tensor))
 
 
 def is_adapter(directory: Path | str) -> bool:
@@ -119,7 +129,7 @@ def is_adapter(directory: Path | str) -> bool:
 
 
 def base_of(directory: Path) -> str:
-    """Return the name of the model of an adapter. Raises UserError if it names none."""
+    """Return the name of an adapter's model. Raises UserError if its files do not name one."""
     base = read_object(directory / _CONFIG).get("base_model_name_or_path")
     if not isinstance(base, str) or not base:
         raise UserError(f"{_CONFIG} names no model in base_model_name_or_path")
@@ -128,16 +138,22 @@ def base_of(directory: Path) -> str:
 
 @torch.no_grad()
 def merge(model: Any, directory: Path) -> None:
-    """Add the adapter of a directory to the weights of its model: in float32, whatever their type.
-    Raises UserError if the two do not belong together."""
-    settings, stored = read_object(directory / _CONFIG), load_file(directory / _WEIGHTS)
+    """Add the adapter of a directory to the weights of its model, in float32 with any type.
+
+    Raises UserError if the two do not belong together.
+    """
+    settings = read_object(directory / _CONFIG)
+    stored = load_file(directory / _WEIGHTS)
     try:
         scale = settings["lora_alpha"] / settings["r"]
-        for key in (key for key in stored if key.endswith(".lora_A.weight")):
+        for key in stored:
+            if not key.endswith(".lora_A.weight"):
+                continue
             name = key.removesuffix(".lora_A.weight")
             layer = model.get_submodule(name.removeprefix(_ROOT))
             delta = stored[f"{name}.lora_B.weight"] @ stored[key]
-            delta = delta if isinstance(layer, torch.nn.Linear) else delta.T  # GPT-2's Conv1D
+            if not isinstance(layer, torch.nn.Linear):  # GPT-2's Conv1D
+                delta = delta.T
             delta = delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight.device)
             layer.weight.copy_(layer.weight + delta)
     except (KeyError, TypeError, ZeroDivisionError, AttributeError, RuntimeError) as error:

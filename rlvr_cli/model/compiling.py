@@ -1,4 +1,4 @@
-"""Compile functions by torch.compile, with the way back where it fails."""
+"""Compile functions with torch.compile, and run them uncompiled if it fails."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -9,22 +9,24 @@ import torch
 from rlvr_cli.core.libraries import LOG
 
 _failures: list[str] = []
-"""Why nothing is compiled any more."""
+"""Why nothing is compiled any more, if torch failed."""
 
 
 def compiled(function: Callable[..., Any], dynamic: bool | None = None) -> Callable[..., Any]:
-    """Compile a function when it is first called; `dynamic`: for arguments of any shape. Where
-    torch fails, this and all others run as they are written, and one warning says so."""
-    # A backward pass is compiled with its forward pass, so that it fails there.
+    """Compile a function when it is first called, with `dynamic` for arguments of any shape.
+
+    If torch fails, this and all other functions run uncompiled, and one warning says so.
+    """
+    # Compile a backward pass with its forward pass, so that it fails there.
     torch._functorch.config.force_non_lazy_backward_lowering = True
-    quick = torch.compile(function, dynamic=dynamic)
+    compiled_function = torch.compile(function, dynamic=dynamic)
 
     @wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         if _failures:
             return function(*args, **kwargs)
         try:
-            return quick(*args, **kwargs)
+            return compiled_function(*args, **kwargs)
         except torch._dynamo.exc.TorchDynamoException as error:
             _failures.append(str(error).strip().split("\n")[0])
         LOG.warning("optim.compile: torch cannot (%s); the update runs uncompiled", *_failures)

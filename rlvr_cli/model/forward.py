@@ -1,4 +1,4 @@
-"""Choose how a model is run, packed or padded, by which attention, for right log-probabilities."""
+"""Choose how to run a model: packed or padded, and by which attention, with right results."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,13 +12,14 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.packing import ATTENTION, WINDOWS, ModelInputs, pack, pad
 
 EAGER = "eager"
-"""Attention as the model's own code writes it out."""
+"""Attention as it is written out in the model's own code."""
 _FLOOR = 2e-5
-"""Nats that two right ways of computing may differ by, whatever the model."""
+"""The difference in nats that two right computations may have with any model."""
 _ROUNDINGS = 30
-"""Differences are allowed up to so many times what one rounding of the embeddings causes."""
+"""The largest difference, in multiples of what one rounding of the embeddings causes."""
 _CEILING = 0.05
-_FEW = 2
+"""The largest difference in nats, with any rounding."""
+_ROUNDING_SAMPLES = 2
 """Samples on which the rounding is measured."""
 
 Sample = tuple[Sequence[int], Sequence[int]]
@@ -30,7 +31,7 @@ class Forward:
     """A way to run the model, and how far its log-probabilities are from the model's own."""
 
     packed: bool
-    """All prompts and responses in one row, each prompt once; else a padded row a response."""
+    """All prompts and responses are in one row, each prompt once. Else each response has a row."""
     attention: str
     plain_head: bool
     """The logits are the output layer's and nothing more (no soft cap, no scale)."""
@@ -38,17 +39,17 @@ class Forward:
     """The largest difference from the model's own unpacked, unpadded pass, in nats."""
     rounding: float = 0.0
     """The change that a rounding of the embeddings causes, in nats."""
-    why: str = ""
-    """Why the quicker ways were rejected."""
+    rejections: str = ""
+    """Why faster ways were rejected."""
     samples: Sequence[Sample] = field(default=(), repr=False)
-    """What it was tried on."""
-    own: torch.Tensor | None = field(default=None, repr=False, compare=False)
-    """The model's own log-probabilities of their responses, of one after the other."""
+    """The samples on which it was tried."""
+    logprobs: torch.Tensor | None = field(default=None, repr=False, compare=False)
+    """The model's own log-probabilities of all response tokens of these samples."""
 
     def __str__(self) -> str:
-        way = "packed" if self.packed else f"padded, which is slower ({self.why})"
+        layout = "packed" if self.packed else f"padded, which is slower ({self.rejections})"
         return (
-            f"its responses run {way}; log-probabilities within {self.gap:.1g} nats of the "
+            f"its responses run {layout}; log-probabilities within {self.gap:.1g} nats of the "
             f"model's own, whose rounding is {self.rounding:.1g}"
         )
 
@@ -57,72 +58,76 @@ PACKED = Forward(packed=True, attention=ATTENTION, plain_head=True)
 
 
 def hidden_states(body: Any, inputs: ModelInputs) -> torch.Tensor:
-    """Compute the last hidden state of every token, [N, H], padding included.
-
-    Packed, the model makes no mask of its own: the one given has the shape of a finished mask, and
-    `packed_attention` has no use for it.
-    """
+    """Compute the last hidden state of every token, [N, H], padding included."""
     if inputs.layout is None:
-        given: dict[str, Any] = {"attention_mask": inputs.attention_mask}
+        output = body(
+            input_ids=inputs.input_ids, attention_mask=inputs.attention_mask, use_cache=False
+        )
     else:
-        finished = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=inputs.input_ids.device)
-        given = {
-            "attention_mask": finished,
-            "position_ids": inputs.position_ids,
-            "layout": inputs.layout,
-        }
-    output = body(input_ids=inputs.input_ids, use_cache=False, **given)
+        # A mask that looks finished keeps the model from making one; `packed_attention` has its
+        # own.
+        mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=inputs.input_ids.device)
+        output = body(
+            input_ids=inputs.input_ids,
+            attention_mask=mask,
+            position_ids=inputs.position_ids,
+            layout=inputs.layout,
+            use_cache=False,
+        )
     return output.last_hidden_state.flatten(0, 1)
 
 
-def head_logits(model: Any, hidden_N: torch.Tensor, plain: bool) -> torch.Tensor:
-    """Compute logits [N, V] of hidden states [N, H]; not `plain`: with the model's own scaling."""
-    if plain:
+def head_logits(model: Any, hidden_N: torch.Tensor, is_plain: bool) -> torch.Tensor:
+    """Compute logits [N, V] of hidden states [N, H].
+
+    Unless `is_plain`, the model computes them, with the scaling that its code has.
+    """
+    if is_plain:
         return F.linear(hidden_N, *head_weights(model, hidden_N.dtype))
-    body = _BodyOutput((hidden_N[None],))
+    output = _BodyOutput((hidden_N[None],))
     ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
-    with patch.object(model.base_model, "forward", lambda *_, **__: body):
+    with patch.object(model.base_model, "forward", lambda *_, **__: output):
         return model(input_ids=ids, use_cache=False).logits[0]
 
 
 def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:
-    """Return weight and bias (or None) of the output layer in this type."""
+    """Return the weight and the bias (or None) of the output layer in this type."""
     head = model.get_output_embeddings()
-    return [None if tensor is None else tensor.to(dtype) for tensor in (head.weight, head.bias)]
+    bias = None if head.bias is None else head.bias.to(dtype)
+    return [head.weight.to(dtype), bias]
 
 
 def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:
-    """Return the fastest way to run the model with its own log-probabilities on `samples`.
+    """Return the fastest way to run the model that gives its own log-probabilities on `samples`.
 
-    Its own are those of one unpadded row at a time with the attention its code writes out; they
-    may differ by what the model's rounding explains. Packing is out of the question for a window
-    of attention shorter than `context`. Leaves the model with the attention that was chosen.
-    Raises UserError if no way is right or the model's numbers are not finite.
+    Its own are those of one unpadded row at a time with the attention that its code writes out.
+    Others may differ by what the model's rounding explains. A model is not packed if it has a
+    window of attention shorter than `context`. The model is left with the attention that was
+    chosen. Raises UserError if no way is right, or if the model's numbers are not finite.
     """
-    started = model.config._attn_implementation
+    initial_attention = model.config._attn_implementation
     samples = [(list(prompt), list(response)) for prompt, response in samples]
     _set_attention(model, EAGER)
-    own = own_logprobs(model, vocab_size, samples)
-    if not torch.isfinite(own).all():
+    expected = own_logprobs(model, vocab_size, samples)
+    if not torch.isfinite(expected).all():
         raise UserError(
             f"{type(model).__name__} gives probabilities that are not finite: its weights are "
             "damaged or not for this version of transformers"
         )
     with model.get_input_embeddings().register_forward_hook(_rounded):
-        again = own_logprobs(model, vocab_size, samples[:_FEW])
-    rounding = float((again - own[: len(again)]).abs().max())
+        rounded = own_logprobs(model, vocab_size, samples[:_ROUNDING_SAMPLES])
+    rounding = float((rounded - expected[: len(rounded)]).abs().max())
     tolerance = min(_FLOOR + _ROUNDINGS * rounding, _CEILING)
-    with torch.no_grad():
-        ids = torch.tensor([samples[0][0]], device=model.device)
-        hidden_N = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
-        whole, plain = (head_logits(model, hidden_N, plain) for plain in (False, True))
-    is_plain = torch.allclose(plain, whole, rtol=1e-4, atol=1e-5 * float(whole.abs().max()))
+    is_plain = _has_plain_head(model, samples[0][0])
     prompts, responses = zip(*samples, strict=True)
-    head, failures = model.get_output_embeddings().weight, list[str]()
-    for packed, attention in dict.fromkeys([(True, started), (False, started), (False, EAGER)]):
-        name = f"{'packed' if packed else 'padded'}, {attention}"
+    weight = model.get_output_embeddings().weight
+    failures: list[str] = []
+    candidates = [(True, initial_attention), (False, initial_attention), (False, EAGER)]
+    for packed, attention in dict.fromkeys(candidates):
+        name = f"packed, {attention}" if packed else f"padded, {attention}"
         _set_attention(model, attention)
-        inputs = (pack if packed else pad)(prompts, responses, head.device, head.dtype)
+        lay_out = pack if packed else pad
+        inputs = lay_out(prompts, responses, weight.device, weight.dtype)
         WINDOWS.clear()
         try:
             with torch.no_grad():
@@ -135,10 +140,18 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
             failures.append(f"{name}: a layer sees {min(WINDOWS)} tokens only")
             continue
         logprobs = _logprobs(logits, inputs.at_tokens(inputs.response_ids), vocab_size)
-        gap = float((logprobs - own).abs().max())
+        gap = float((logprobs - expected).abs().max())
         if gap <= tolerance:
-            why = "; ".join(failures)
-            return Forward(packed, attention, is_plain, gap, rounding, why, samples, own)
+            return Forward(
+                packed=packed,
+                attention=attention,
+                plain_head=is_plain,
+                gap=gap,
+                rounding=rounding,
+                rejections="; ".join(failures),
+                samples=samples,
+                logprobs=expected,
+            )
         failures.append(f"{name}: {gap:.2g} nats off, {tolerance:.2g} allowed")
     raise UserError(
         f"{type(model).__name__} cannot be trained: no way of running several responses at once "
@@ -146,15 +159,25 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
     )
 
 
+@torch.no_grad()
+def _has_plain_head(model: Any, prompt: Sequence[int]) -> bool:
+    """Return whether the model's logits are its output layer's, up to rounding."""
+    ids = torch.tensor([prompt], device=model.device)
+    hidden_N = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
+    expected = head_logits(model, hidden_N, is_plain=False)
+    logits = head_logits(model, hidden_N, is_plain=True)
+    return torch.allclose(logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+
+
 def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torch.Tensor:
-    """Compute log-probabilities of all response tokens, each sample as a row of its own."""
-    of_samples = []
+    """Compute log-probabilities of all response tokens by a pass for each sample."""
+    logprobs = []
     for prompt, response in samples:
         ids = torch.tensor([[*prompt, *response]], device=model.device)
         with torch.no_grad():
             logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
-        of_samples.append(_logprobs(logits, ids[0, len(prompt) :], vocab_size))
-    return torch.cat(of_samples)
+        logprobs.append(_logprobs(logits, ids[0, len(prompt) :], vocab_size))
+    return torch.cat(logprobs)
 
 
 def _logprobs(logits: torch.Tensor, targets: torch.Tensor, vocab_size: int) -> torch.Tensor:
@@ -167,13 +190,13 @@ def _set_attention(model: Any, name: str) -> None:
 
 
 def _rounded(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
-    """Perturb embeddings by one rounding, up or down in turn, like another summation order."""
+    """Change embeddings by one rounding, up and down in turn, as another summation order would."""
     signs = 1 - 2 * (torch.arange(output.numel(), device=output.device) % 2)
     return output * (1 + signs.reshape(output.shape) * torch.finfo(output.dtype).eps)
 
 
 class _BodyOutput(tuple[torch.Tensor]):
-    """The output of a body: the last hidden state [1, N, H] first, and nothing else."""
+    """The output of a body, which holds the last hidden state [1, N, H] alone."""
 
     def __getattr__(self, name: str) -> torch.Tensor | None:
         return self[0] if name == "last_hidden_state" else None

@@ -1,7 +1,8 @@
-"""The output layer of a plain head, a chunk of rows at a time, in float32 at least.
+"""The output layer of a plain model, a chunk of rows at a time, in float32 at least.
 
 `torch.nn.functional.linear_cross_entropy` (torch 2.13) holds as little, but it gives no entropy and
-rounds what it gives to the type of the hidden states: 0.004 of a log-probability of 1 in bfloat16.
+rounds its result to the type of the hidden states, which is 0.004 of a log-probability of 1 in
+bfloat16.
 """
 
 from dataclasses import dataclass
@@ -18,17 +19,17 @@ class Head:
     """How the output layer is computed."""
 
     vocab_size: int
-    """Ids from here on have no probability."""
+    """Ids from here on (a padded output layer) have no probability."""
     temperature: float
     rows: int
     """Tokens whose logits are held at once."""
     entropy: bool
-    """Whether it is asked for; else it is 0."""
+    """Whether to compute the entropy, which is 0 otherwise."""
     entropy_gradient: bool
     compiles: bool = False
 
     def run(self, function: Any) -> Any:
-        """Return the function, compiled if asked."""
+        """Return the function, compiled if `compiles`."""
         return _compiled(function) if self.compiles else function
 
 
@@ -38,8 +39,8 @@ _compiled = cache(compiled)
 class ChunkedHead(torch.autograd.Function):
     """Log-probabilities and entropies [N] of the targets [N], from hidden states [N, H].
 
-    No logits are kept: the backward pass computes them again. The gradient of the weights is summed
-    over the chunks in float32 and rounded once.
+    No logits are kept, because the backward pass computes them again. The gradient of the weights
+    is summed over the chunks in float32 and rounded once.
     """
 
     @staticmethod
@@ -52,52 +53,59 @@ class ChunkedHead(torch.autograd.Function):
         head: Head,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.save_for_backward(states_NH, weight_VH, bias_V, target_N)
-        ctx.head, figures = head, head.run(chunk_figures)
+        ctx.head = head
         chunks = zip(states_NH.split(head.rows), target_N.split(head.rows), strict=True)
-        parts = [figures(states, weight_VH, bias_V, target, head) for states, target in chunks]
-        logprobs_N, entropy_N = (torch.cat(figures) for figures in zip(*parts, strict=True))
+        figures = [
+            head.run(chunk_figures)(states, weight_VH, bias_V, target, head)
+            for states, target in chunks
+        ]
+        logprobs_N, entropy_N = (torch.cat(parts) for parts in zip(*figures, strict=True))
         if not head.entropy_gradient:
             ctx.mark_non_differentiable(entropy_N)
         return logprobs_N, entropy_N
 
     @staticmethod
     def backward(
-        ctx: Any, of_logprob_N: torch.Tensor, of_entropy_N: torch.Tensor
+        ctx: Any, grad_logprob_N: torch.Tensor, grad_entropy_N: torch.Tensor
     ) -> tuple[torch.Tensor | None, ...]:
         states_NH, weight_VH, bias_V, target_N = ctx.saved_tensors
-        head, V = ctx.head, ctx.head.vocab_size
-        exact = torch.promote_types(states_NH.dtype, torch.float32)
-        of_states = torch.empty_like(states_NH)
-        of_weight = torch.zeros_like(weight_VH, dtype=exact) if ctx.needs_input_grad[1] else None
-        of_bias = torch.zeros_like(bias_V, dtype=exact) if ctx.needs_input_grad[2] else None
+        head = ctx.head
+        V = head.vocab_size
+        sum_dtype = torch.promote_types(states_NH.dtype, torch.float32)
+        grad_states_NH = torch.empty_like(states_NH)
+        grad_weight_VH = grad_bias_V = None
+        if ctx.needs_input_grad[1]:
+            grad_weight_VH = torch.zeros_like(weight_VH, dtype=sum_dtype)
+        if ctx.needs_input_grad[2]:
+            grad_bias_V = torch.zeros_like(bias_V, dtype=sum_dtype)
         for start in range(0, len(states_NH), head.rows):
             rows = slice(start, start + head.rows)
-            of_logits = head.run(chunk_gradient)(
+            grad_logits_NV = head.run(chunk_gradient)(
                 states_NH[rows],
                 weight_VH,
                 bias_V,
                 target_N[rows],
-                of_logprob_N[rows, None],
-                of_entropy_N[rows, None],
+                grad_logprob_N[rows, None],
+                grad_entropy_N[rows, None],
                 head,
             )
-            if of_bias is not None:
-                of_bias[:V] += of_logits.sum(0)
-            of_logits = of_logits.to(states_NH.dtype)
-            of_states[rows] = of_logits @ weight_VH[:V]
-            if of_weight is not None:
-                of_weight[:V] += product(of_logits.T, states_NH[rows])
-        return of_states, of_weight, of_bias, None, None
+            if grad_bias_V is not None:
+                grad_bias_V[:V] += grad_logits_NV.sum(0)
+            grad_logits_NV = grad_logits_NV.to(states_NH.dtype)
+            grad_states_NH[rows] = grad_logits_NV @ weight_VH[:V]
+            if grad_weight_VH is not None:
+                grad_weight_VH[:V] += product(grad_logits_NV.T, states_NH[rows])
+        return grad_states_NH, grad_weight_VH, grad_bias_V, None, None
 
 
-def logits_of(
+def compute_logits(
     states_NH: torch.Tensor, weight_VH: torch.Tensor, bias_V: torch.Tensor | None, head: Head
 ) -> torch.Tensor:
     """Compute logits [N, V] at the temperature, in float32 at least."""
-    logits = product(states_NH, weight_VH[: head.vocab_size].T)
+    logits_NV = product(states_NH, weight_VH[: head.vocab_size].T)
     if bias_V is not None:
-        logits += bias_V[: head.vocab_size]
-    return logits if head.temperature == 1 else logits.div_(head.temperature)
+        logits_NV += bias_V[: head.vocab_size]
+    return logits_NV if head.temperature == 1 else logits_NV.div_(head.temperature)
 
 
 def chunk_figures(
@@ -108,19 +116,19 @@ def chunk_figures(
     head: Head,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log p(target) [N] and the entropy [N] of a chunk, from its hidden states."""
-    logits_NV = logits_of(states_NH, weight_VH, bias_V, head)
+    logits_NV = compute_logits(states_NH, weight_VH, bias_V, head)
     return token_figures(logits_NV, target_N, head.entropy)
 
 
 def token_figures(
     logits_NV: torch.Tensor, target_N: torch.Tensor, entropy: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return log p(target) [N] and the entropy -sum p log p [N], 0 unless asked for."""
+    """Return log p(target) [N] and the entropy -sum p log p [N], or 0 without `entropy`."""
     logprobs_NV = torch.log_softmax(logits_NV, -1)
-    chosen_N = logprobs_NV.gather(-1, target_N[:, None])[:, 0]
+    target_logprob_N = logprobs_NV.gather(-1, target_N[:, None])[:, 0]
     if not entropy:
-        return chosen_N, torch.zeros_like(chosen_N)
-    return chosen_N, -(logprobs_NV.exp() * logprobs_NV).sum(-1)
+        return target_logprob_N, torch.zeros_like(target_logprob_N)
+    return target_logprob_N, -(logprobs_NV.exp() * logprobs_NV).sum(-1)
 
 
 def chunk_gradient(
@@ -128,26 +136,30 @@ def chunk_gradient(
     weight_VH: torch.Tensor,
     bias_V: torch.Tensor | None,
     target_N: torch.Tensor,
-    of_logprob_N1: torch.Tensor,
-    of_entropy_N1: torch.Tensor,
+    grad_logprob_N1: torch.Tensor,
+    grad_entropy_N1: torch.Tensor,
     head: Head,
 ) -> torch.Tensor:
-    """Return the gradient of a chunk's logits [N, V]: of log p(target) it is 1[target] - p, and of
-    the entropy H it is -p (log p + H), both over the temperature."""
-    logits_NV = logits_of(states_NH, weight_VH, bias_V, head)
-    p_NV, of_entropy = torch.softmax(logits_NV, -1), None
+    """Return the gradient of a chunk's logits [N, V].
+
+    That of log p(target) is 1[target] - p, and that of the entropy H is -p (log p + H), both over
+    the temperature.
+    """
+    logits_NV = compute_logits(states_NH, weight_VH, bias_V, head)
+    p_NV = torch.softmax(logits_NV, -1)
+    grad_by_entropy_NV = None
     if head.entropy_gradient:
         logprobs_NV = torch.log_softmax(logits_NV, -1)
         entropy_N1 = -(p_NV * logprobs_NV).sum(-1, keepdim=True)
-        of_entropy = of_entropy_N1 * p_NV * (logprobs_NV + entropy_N1)
-    gradient = p_NV.mul_(-of_logprob_N1).scatter_add_(-1, target_N[:, None], of_logprob_N1)
-    if of_entropy is not None:
-        gradient -= of_entropy
-    return gradient if head.temperature == 1 else gradient.div_(head.temperature)
+        grad_by_entropy_NV = grad_entropy_N1 * p_NV * (logprobs_NV + entropy_N1)
+    grad_NV = p_NV.mul_(-grad_logprob_N1).scatter_add_(-1, target_N[:, None], grad_logprob_N1)
+    if grad_by_entropy_NV is not None:
+        grad_NV -= grad_by_entropy_NV
+    return grad_NV if head.temperature == 1 else grad_NV.div_(head.temperature)
 
 
 def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Multiply two matrices of one type, and give numbers of 16 bits a sum in float32."""
+    """Multiply two matrices of one type, and sum numbers of 16 bits in float32."""
     if torch.finfo(left.dtype).bits > 16:
         return left @ right
     if left.is_cuda:

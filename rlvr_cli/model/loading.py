@@ -34,18 +34,18 @@ _GPU = Path("/dev/nvidia0")
 
 
 def model_directory(name: str) -> Path | str:
-    """Return the directory behind a model's name, or the name itself if it is a hub id.
+    """Return the directory of a model, or its name if that is a hub id.
 
-    A run stands for its newest checkpoint. Raises UserError if a path holds no model.
+    The name of a run means its newest checkpoint. Raises UserError if a path holds no model.
     """
     if name == TINY:
         return Path(str(resources.files("rlvr_cli") / "tiny"))
     path = Path(name)
     if (path / "config.json").is_file():
         return path
-    checkpoints = (place for _, place in step_directories(path))
-    if newest := next((path for path in checkpoints if (path / "config.json").is_file()), None):
-        return newest
+    for _, checkpoint in step_directories(path):
+        if (checkpoint / "config.json").is_file():
+            return checkpoint
     if path.exists():
         raise UserError(f"--model {name}: no config.json and no checkpoints/step-N in it")
     if name.startswith((".", "/", "~", "runs/")) or name.count("/") > 1:
@@ -55,18 +55,24 @@ def model_directory(name: str) -> Path | str:
 
 def step_directories(run: Path) -> list[tuple[int, Path]]:
     """List the checkpoints of a run by their steps, newest first."""
-    named = ((STEP.fullmatch(path.name), path) for path in run.glob("checkpoints/step-*"))
-    return sorted(((int(step[1]), path) for step, path in named if step), reverse=True)
+    directories = []
+    for path in run.glob("checkpoints/step-*"):
+        match = STEP.fullmatch(path.name)
+        if match is not None:
+            directories.append((int(match[1]), path))
+    return sorted(directories, reverse=True)
 
 
 def settings_file(name: str) -> Path:
-    """Return the file that a run and the built-in policy have: how they are asked, and more."""
+    """Return the path of the settings that a model directory may have: its prompts, and more."""
     return Path(model_directory(name)) / DEFAULTS_FILE
 
 
 def model_files(name: str) -> Path:
-    """Return the directory that holds a model's files, which may be in the hub's cache. Raises
-    UserError if the files of a hub id are not here."""
+    """Return the directory that holds a model's files, which may be in the hub's cache.
+
+    Raises UserError if the files of a hub id cannot be fetched.
+    """
     directory = model_directory(name)
     if isinstance(directory, Path):
         return directory
@@ -91,14 +97,14 @@ class LoadedModel:
 
     @property
     def name(self) -> str:
-        """Return what finds the model again from anywhere."""
+        """Return a name that finds the model again from any working directory."""
         if self.directory == model_directory(TINY):
             return TINY
         return str(self.directory.resolve()) if isinstance(self.directory, Path) else self.directory
 
 
 def read_config(name: str) -> Any:
-    """Read a model's configuration alone. Raises UserError if there is none, or a bad one."""
+    """Read a model's configuration alone. Raises UserError if it is missing or bad."""
     directory = model_directory(name)
 
     import transformers
@@ -111,9 +117,12 @@ def read_config(name: str) -> Any:
 
 
 def model_outline(name: str) -> Any:
-    """Return the model without its weights. Raises UserError as `read_config`, and where the files
-    cannot hold so many."""
-    directory, config = model_directory(name), read_config(name)
+    """Return the model without its weights.
+
+    Raises UserError as `read_config` does, and if the files cannot hold that many weights.
+    """
+    directory = model_directory(name)
+    config = read_config(name)
     with _loading(name):
         if isinstance(directory, Path) and not adapter.is_adapter(directory):
             return check_weights(directory, config)
@@ -121,14 +130,14 @@ def model_outline(name: str) -> Any:
 
 
 def default_device() -> str:
-    """Return where models are loaded: the GPU if there is one. Once loaded, ask the model."""
+    """Return the device that models are loaded on, which is the GPU if there is one."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def unused_gpu() -> str:
-    """Say why torch cannot use the GPU of this machine; empty if it can, or there is none."""
+    """Say why torch cannot use the GPU of this machine. Return "" if it can, or without a GPU."""
     import torch
 
     hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
@@ -143,8 +152,10 @@ def unused_gpu() -> str:
 
 
 def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> LoadedModel:
-    """Load the model in a type of torch's, on the GPU if there is one, unless `on_cpu`. An adapter
-    is added to the weights it was trained beside. Raises UserError if that fails."""
+    """Load the model in this type, on the GPU if there is one, unless `on_cpu`.
+
+    An adapter is merged into the weights that it was trained on. Raises UserError if loading fails.
+    """
     directory = model_directory(name)
     if isinstance(directory, Path) and (directory / MANIFEST).exists():
         reason = integrity_error(directory, lambda path: path.split("/")[0] != TRAINER_STATE)
@@ -164,33 +175,39 @@ def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> Loade
         if isinstance(directory, Path):
             check_weights(directory, config)
         tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
-        kept = set(tokenizer.encode(_TEXT, add_special_tokens=False)) - {tokenizer.unk_token_id}
-        if not kept or not tokenizer.decode(sorted(kept), skip_special_tokens=True).strip():
+        known_ids = set(tokenizer.encode(_TEXT, add_special_tokens=False))
+        known_ids.discard(tokenizer.unk_token_id)
+        if not tokenizer.decode(sorted(known_ids), skip_special_tokens=True).strip():
             raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
         model = model_from_pretrained(
             transformers.AutoModelForCausalLM, directory, dtype=getattr(torch, dtype)
         )
         stop_ids = _stop_ids(model, tokenizer)
-        # Published generation settings are not used here, and some cannot be saved.
-        given = model.generation_config
-        ids = ("eos_token_id", "pad_token_id", "bos_token_id")
-        model.generation_config = type(given)(**{key: getattr(given, key, None) for key in ids})
+        # Other published generation settings are not used here, and some cannot be saved.
+        published = model.generation_config
+        model.generation_config = type(published)(
+            eos_token_id=getattr(published, "eos_token_id", None),
+            pad_token_id=getattr(published, "pad_token_id", None),
+            bos_token_id=getattr(published, "bos_token_id", None),
+        )
     model.eval().to("cpu" if on_cpu else default_device())
-    text = model.config.get_text_config()
-    context = getattr(text, "max_position_embeddings", None) or _FALLBACK_CONTEXT
+    text_config = model.config.get_text_config()
+    context = getattr(text_config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
     return LoadedModel(model, tokenizer, stop_ids, context, directory)
 
 
 def cast(model: Any, dtype: Any) -> Any:
-    """Cast the weights of a model, and not its buffers: rotary frequencies in 16 bits would be off
-    by whole radians after a thousand tokens."""
+    """Cast the weights of a model, but not its buffers.
+
+    Rotary frequencies in 16 bits would be off by whole radians after a thousand tokens.
+    """
     for parameter in model.parameters():
         parameter.data = parameter.data.to(dtype)
     return model
 
 
 def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str) -> LoadedModel:
-    """Load the model that an adapter of a checkpoint belongs to, and add the adapter."""
+    """Load the model that a checkpoint's adapter belongs to, and merge the adapter into it."""
     if not (directory / MANIFEST).exists():
         raise UserError(
             f"--model {name}: it holds an adapter, not a model: merge the two first (peft's "
@@ -207,23 +224,29 @@ def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str) -> Loaded
 
 
 def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
-    """Return every named end token that can be sampled. Raises UserError if there is none, or if
-    tokenizer and output layer do not fit together."""
+    """Return every named end token that can be sampled.
+
+    Raises UserError if no such token exists, or if tokenizer and output layer do not match.
+    """
     if adapter.layers(model):
         raise UserError("it is an adapter of another model; merge the two first")
     head = model.get_output_embeddings()
     if head is None:
         raise UserError(f"{type(model).__name__} has no output layer to sample from")
-    rows, given = head.weight.shape[0], 1 + max(tokenizer.get_vocab().values(), default=0)
-    if given > rows:
+    rows = head.weight.shape[0]
+    vocab_size = 1 + max(tokenizer.get_vocab().values(), default=0)
+    if vocab_size > rows:
         raise UserError(
-            f"the tokenizer has {given} tokens and the output layer {rows}: the two are not of "
-            "one model"
+            f"the tokenizer has {vocab_size} tokens and the output layer {rows}: the two are not "
+            "of one model"
         )
-    settings = (model.generation_config, model.config.get_text_config(), tokenizer)
     ids: list[Any] = []
-    for end in (source.eos_token_id for source in settings):
-        ids += end if isinstance(end, list) else [] if end is None else [end]
+    for source in (model.generation_config, model.config.get_text_config(), tokenizer):
+        end = source.eos_token_id
+        if isinstance(end, list):
+            ids += end
+        elif end is not None:
+            ids.append(end)
     for token in ids:
         if not isinstance(token, int) or isinstance(token, bool):
             raise UserError(f"eos_token_id must be a number or a list of them, not {token!r}")
@@ -235,16 +258,16 @@ def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
 
 @contextmanager
 def _loading(name: str) -> Iterator[None]:
-    """Raise UserError for any failure, in one line; a name of no directory is a hub's id."""
+    """Raise UserError in one line for any failure."""
     try:
         yield
     except Exception as error:  # whatever a file or a hub may hold
         if isinstance(error, UserError) and str(error).startswith(f"--model {name}: "):
-            raise  # it was read there first
+            raise  # from a load within this one
         lines = [line.strip() for line in str(error).strip().split("\n")]
         reason = " ".join(lines[:2] if lines[0].endswith(":") else lines[:1])
         if isinstance(error, LookupError | AttributeError | TypeError):
             reason = f"{type(error).__name__}: {reason}"
-        is_here = Path(name).is_dir() or name == TINY
-        here = "" if is_here else "no such directory, and as a hub id it "
-        raise UserError(f"--model {name}: {here}cannot be loaded ({reason})") from None
+        is_directory = Path(name).is_dir() or name == TINY
+        hint = "" if is_directory else "no such directory, and as a hub id it "
+        raise UserError(f"--model {name}: {hint}cannot be loaded ({reason})") from None

@@ -37,9 +37,9 @@ class Layout:
     """
 
     prompt_index: torch.Tensor
-    """[U, L] indices into the packed row; padding points at token 0."""
+    """[U, L] indices into the packed row. Padding points at token 0."""
     response_index: torch.Tensor
-    """[B, T] indices into the packed row; padding points at token 0."""
+    """[B, T] indices into the packed row. Padding points at token 0."""
     prompt_of: torch.Tensor
     """[B]: the prompt of each response."""
     unpack: torch.Tensor
@@ -86,7 +86,7 @@ class ModelInputs:
     input_ids: torch.Tensor
     """[1, N] or [B, L]."""
     position_ids: torch.Tensor | None
-    """[1, N]; None if the model counts by itself."""
+    """[1, N], or None if the model counts by itself."""
     layout: Layout | None
     attention_mask: torch.Tensor | None
     """[B, L]: 1 for a token."""
@@ -97,7 +97,7 @@ class ModelInputs:
     mask: torch.Tensor
     """[B, T]: 1 for the tokens of the response, its end token among them. Only lengths decide."""
     places: tuple[torch.Tensor, ...]
-    """Row and column of each 1 in the mask, [N] both; found on the CPU, to wait for no GPU."""
+    """Row and column of each 1 in the mask, both [N] and found on the CPU, to wait for no GPU."""
 
     def at_tokens(self, values_BT: torch.Tensor) -> torch.Tensor:
         """Return the values of the response tokens alone, [N]."""
@@ -242,7 +242,7 @@ def _indices(lengths: torch.Tensor, width: int, start: int) -> tuple[torch.Tenso
 def packed_attention(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layout: Layout, scale: float | None
 ) -> torch.Tensor:
-    """Compute attention [1, N, heads, D] of packed tokens; query, key, value are [1, heads, N, D].
+    """Compute attention [1, N, heads, D] of packed tokens from query, key, value [1, heads, N, D].
 
     On a GPU numbers of 16 bits take the kernel for runs, everything else a mask.
     """

@@ -22,16 +22,20 @@ from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.ranks.group import shard, world
 
 _CHUNK_LOGITS = 1 << 24
+"""Logits that are held at once: 64 MB in float32."""
 _GPU_ROWS = 1024
+"""The fewest rows that a GPU computes at once, so that it seldom reads the output layer."""
 
 
 class TokenStats(NamedTuple):
-    """The log-probabilities and entropies of response tokens, both [B, T], 0 in the padding, and
-    the hidden states that they were computed from, [N, H] for the N response tokens."""
+    """The figures of response tokens."""
 
     logprobs: torch.Tensor
+    """[B, T], 0 in the padding."""
     entropy: torch.Tensor
+    """[B, T], 0 in the padding."""
     states: torch.Tensor
+    """[N, H]: the hidden states that the N response tokens were predicted from."""
 
 
 class Policy(torch.nn.Module):
@@ -46,7 +50,8 @@ class Policy(torch.nn.Module):
         self, model: Any, vocab_size: int, temperature: float, chosen_forward: Forward = PACKED
     ) -> None:
         super().__init__()
-        self.model, self.vocab_size = model, vocab_size
+        self.model = model
+        self.vocab_size = vocab_size
         self.temperature = temperature
         self.chosen_forward = chosen_forward
         self.compiles = False
@@ -62,48 +67,58 @@ class Policy(torch.nn.Module):
         entropy_gradient: bool = False,
         with_head: bool = True,
     ) -> Any:
-        """Return the TokenStats of the responses, at least in float32: entropy 0 unless asked for,
-        with a gradient if asked. Without the head return the hidden states alone, [N, H]."""
+        """Return the TokenStats of the responses, in float32 at least.
+
+        The entropy is 0 without `entropy`, and has a gradient with `entropy_gradient`. Without the
+        head, return the hidden states alone, [N, H].
+        """
         states_N = inputs.predicting(hidden_states(self.model.base_model, inputs))
         if not with_head:
             return states_N
-        plain, target_N = self.chosen_forward.plain_head, inputs.at_tokens(inputs.response_ids)
+        is_plain = self.chosen_forward.plain_head
+        target_N = inputs.at_tokens(inputs.response_ids)
         rows = chunk_rows(self.vocab_size, states_N.device)
 
         def through_head(states: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
-            own = head_logits(self.model, states, plain)[:, : self.vocab_size]
-            logits = own.to(torch.promote_types(own.dtype, torch.float32)) / self.temperature
-            logprobs, of_entropy = token_figures(logits, target, entropy)
-            return logprobs, of_entropy if entropy_gradient else of_entropy.detach()
+            logits = head_logits(self.model, states, is_plain)[:, : self.vocab_size]
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            logprobs, entropies = token_figures(logits / self.temperature, target, entropy)
+            return logprobs, entropies if entropy_gradient else entropies.detach()
 
-        # Logits of a chunk of rows that the backward pass computes again, so that never all are
-        # held; few in full precision are cheaper kept.
+        # The backward pass computes the logits of a chunk of rows again, so that never all are
+        # held. Few in full precision are cheaper to keep.
         is_half = torch.finfo(states_N.dtype).bits <= 16
-        if plain and (is_half or len(states_N) > rows):
-            asked = entropy, entropy_gradient, self.compiles
-            head = Head(self.vocab_size, self.temperature, rows, *asked)
-            weights = head_weights(self.model, states_N.dtype)
-            figures: Any = ChunkedHead.apply(states_N, *weights, target_N, head)
+        if is_plain and (is_half or len(states_N) > rows):
+            head = Head(
+                self.vocab_size,
+                self.temperature,
+                rows,
+                entropy=entropy,
+                entropy_gradient=entropy_gradient,
+                compiles=self.compiles,
+            )
+            weight_VH, bias_V = head_weights(self.model, states_N.dtype)
+            figures: Any = ChunkedHead.apply(states_N, weight_VH, bias_V, target_N, head)
         elif len(states_N) <= rows:
             figures = through_head(states_N, target_N)
         else:
             chunks = zip(states_N.split(rows), target_N.split(rows), strict=True)
             parts = [checkpoint(through_head, *chunk, use_reentrant=False) for chunk in chunks]
-            figures = [torch.cat(each) for each in zip(*parts, strict=True)]
+            figures = [torch.cat(chunk_parts) for chunk_parts in zip(*parts, strict=True)]
         logprobs, entropies = map(inputs.in_rows, figures)
         return TokenStats(logprobs, entropies, states_N)
 
 
 def chunk_rows(vocab_size: int, device: torch.device) -> int:
-    """Return how many rows of logits to hold, so that the output layer is read seldom enough."""
-    least = _GPU_ROWS if device.type == "cuda" else 1
-    return max(least, _CHUNK_LOGITS // vocab_size)
+    """Return how many rows of logits to hold at once."""
+    fewest = _GPU_ROWS if device.type == "cuda" else 1
+    return max(fewest, _CHUNK_LOGITS // vocab_size)
 
 
 class Critic(torch.nn.Module):
-    """V(prompt, tokens before): a linear head, zero at first, on a body of its own or the policy's.
+    """V(prompt, tokens before): a language model whose output layer gives one number a token.
 
-    The output layer of a language model replaced by one number a token.
+    Its linear head is zero at first. Its body is a copy of the policy's, or the policy's itself.
     """
 
     def __init__(self, model: Any, has_own_body: bool) -> None:
@@ -117,8 +132,10 @@ class Critic(torch.nn.Module):
         torch.nn.init.zeros_(self.head.bias)
 
     def forward(self, inputs: ModelInputs, policy_states_N: torch.Tensor | None) -> torch.Tensor:
-        """Compute V before each response token, [B, T], 0 in the padding; a critic without a body
-        of its own needs the policy's hidden states."""
+        """Compute V before each response token, [B, T], 0 in the padding.
+
+        A critic on the policy's body needs the policy's hidden states.
+        """
         states_N = policy_states_N
         if self.body is not None:
             states_N = inputs.predicting(hidden_states(self.body, inputs))
@@ -133,42 +150,50 @@ class _ValueHead(torch.nn.Linear):
 
 
 def decoder_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
-    """Return the model's decoder layers; none where its code does not tell."""
+    """Return the model's decoder layers, or no layer if its code does not mark them."""
     return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
 
 
 def compile_passes(module: Any) -> None:
-    """Compile what is computed of packed tokens: decoder layers, but for attention, which has its
-    own kernel and shapes that change; and the sums over logits."""
+    """Compile the decoder layers, for packed tokens, and the sums over logits.
+
+    Attention is left out, for it has its own kernel and shapes that change.
+    """
     attention = AttentionInterface()[ATTENTION]
     AttentionInterface.register(ATTENTION, torch.compiler.disable(attention))
     module.compiles = True
 
-    def where_packed(forward: Any) -> Any:
-        quick = compiled(forward, dynamic=True)
+    def compiled_if_packed(forward: Any) -> Any:
+        compiled_forward = compiled(forward, dynamic=True)
 
         @wraps(forward)
         def run(*args: Any, **kwargs: Any) -> Any:
-            return (quick if "layout" in kwargs else forward)(*args, **kwargs)
+            if "layout" in kwargs:
+                return compiled_forward(*args, **kwargs)
+            return forward(*args, **kwargs)
 
         return run
 
     for layer in decoder_layers(module):
-        layer.forward = where_packed(layer.forward)
+        layer.forward = compiled_if_packed(layer.forward)
 
 
 @torch.no_grad()
 def check_as_trained(policy: Policy, limit: float) -> None:
-    """Hold a policy that is ready to train, in its type, by its kernels, against the model's own
-    log-probabilities in float32. Raises UserError if they differ by more than `limit` nats."""
-    chosen = policy.chosen_forward
-    if chosen.own is None:
+    """Compare a policy that is ready to train with the model's log-probabilities in float32.
+
+    The policy has its final type and kernels. Raises UserError if the mean difference is over
+    `limit` nats.
+    """
+    forward = policy.chosen_forward
+    if forward.logprobs is None:
         return
-    prompts, responses = zip(*chosen.samples, strict=True)
-    inputs = (pack if chosen.packed else pad)(prompts, responses, policy.device, policy.sum_dtype)
+    prompts, responses = zip(*forward.samples, strict=True)
+    lay_out = pack if forward.packed else pad
+    inputs = lay_out(prompts, responses, policy.device, policy.sum_dtype)
     with patch.object(policy, "temperature", 1.0):
         logprobs = inputs.at_tokens(policy(inputs, entropy=False).logprobs)
-    gap = float((logprobs.cpu() - chosen.own.cpu()).abs().mean())
+    gap = float((logprobs.cpu() - forward.logprobs.cpu()).abs().mean())
     if not gap <= limit:  # nan is not
         raise UserError(
             f"{type(policy.model).__name__} cannot be trained as set: its log-probabilities are "
@@ -178,10 +203,12 @@ def check_as_trained(policy: Policy, limit: float) -> None:
 
 
 def recompute(model: torch.nn.Module) -> None:
-    """Keep only the input of each decoder layer: the backward pass computes the layer again.
-    transformers' own way does nothing in evaluation mode, without which there would be dropout."""
+    """Keep only the input of each decoder layer, and compute the layer again in the backward pass.
 
-    def computed_again(forward: Any) -> Any:
+    transformers' own function does nothing in evaluation mode, and training mode has dropout.
+    """
+
+    def checkpointed(forward: Any) -> Any:
         @wraps(forward)
         def run(*args: Any, **kwargs: Any) -> Any:
             if not torch.is_grad_enabled():
@@ -193,34 +220,44 @@ def recompute(model: torch.nn.Module) -> None:
         return run
 
     for layer in decoder_layers(model):
-        layer.forward = computed_again(layer.forward)
+        layer.forward = checkpointed(layer.forward)
 
 
-def share_out(module: torch.nn.Module, optim: OptimConfig) -> None:
-    """Share out a module over the processes, a decoder layer at a time, to compute in the type that
-    the settings name; a critic's head computes in float32."""
+def shard_module(module: torch.nn.Module, optim: OptimConfig) -> None:
+    """Shard a module over the processes, a decoder layer at a time.
+
+    It computes in the type that the settings name, and a critic's head in float32.
+    """
     offload = optim.offload == "all"
     if isinstance(module, Critic):
-        shard(module.head, (), None, offload)
-    dtype = torch.bfloat16 if optim.precision == "bfloat16" else None
-    shard(module, decoder_layers(module), dtype, offload, keeps_whole(optim))
+        shard(module.head, (), offload=offload)
+    shard(
+        module,
+        decoder_layers(module),
+        dtype=torch.bfloat16 if optim.precision == "bfloat16" else None,
+        offload=offload,
+        keeps_full=keeps_full_weights(optim),
+    )
 
 
-def keeps_whole(optim: OptimConfig) -> bool:
-    """Return whether weights that were put together stay so until they were passed backward: where
-    nothing is shared and no setting spares memory. It takes 2 bytes a weight in place of 10 that
-    are moved to round it once more."""
-    settings = optim.weights, optim.offload, optim.checkpointing
-    return world() == 1 and settings == ("float32", "none", "off")
+def keeps_full_weights(optim: OptimConfig) -> bool:
+    """Return whether rounded full weights stay from the forward to the backward pass.
+
+    They do in one process if no setting saves memory: 2 bytes a weight are held, and 10 are not
+    moved to round it once more.
+    """
+    saves_memory = (
+        optim.weights != "float32" or optim.offload != "none" or optim.checkpointing != "off"
+    )
+    return world() == 1 and not saves_memory
 
 
 def weights_digest(weights: Iterable[torch.Tensor]) -> str:
-    """Return a checksum of weights: that of the checksums of each, which are made side by side."""
+    """Return a checksum of the checksums of these weights, which are computed in threads."""
 
-    def of_one(weight: torch.Tensor) -> bytes:
-        return hashlib.sha256(
-            weight.detach().cpu().contiguous().view(torch.uint8).numpy().data
-        ).digest()
+    def digest(weight: torch.Tensor) -> bytes:
+        numbers = weight.detach().cpu().contiguous().view(torch.uint8).numpy()
+        return hashlib.sha256(numbers.data).digest()
 
     with ThreadPoolExecutor() as pool:
-        return hashlib.sha256(b"".join(pool.map(of_one, weights))).hexdigest()
+        return hashlib.sha256(b"".join(pool.map(digest, weights))).hexdigest()

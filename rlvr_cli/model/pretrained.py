@@ -1,12 +1,12 @@
 """The only access to files of a model directory or the hub.
 
-None of its code is run, nothing in it is without a bound, and weights are there or refused.
+No code found there is run, everything that is read has a bound, and a missing weight is an error.
 """
 
 import json
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -20,78 +20,95 @@ _LONGEST_FILE = 256 << 20
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx")
 _PARAMETERS_PER_BYTE = 16
 """More than any quantization packs: beyond it configuration and weights do not match."""
-_SIZES = {
-    **dict.fromkeys(("layers", "n_layer", "num_blocks", "depth"), 1_000),
-    **dict.fromkeys(("heads", "n_head", "head_dim"), 1 << 16),
-    **dict.fromkeys(("experts", "num_local_experts"), 1 << 14),
-    **dict.fromkeys(("hidden_size", "n_embd", "d_model"), 1 << 20),
-    **dict.fromkeys(("intermediate_size", "n_inner", "ffn_dim", "d_ff"), 1 << 24),
-    "vocab_size": 1 << 24,
-    **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx"), 1 << 31),
+_LARGEST = {
+    ("layers", "n_layer", "num_blocks", "depth"): 1_000,
+    ("heads", "n_head", "head_dim"): 1 << 16,
+    ("experts", "num_local_experts"): 1 << 14,
+    ("hidden_size", "n_embd", "d_model"): 1 << 20,
+    ("intermediate_size", "n_inner", "ffn_dim", "d_ff", "vocab_size"): 1 << 24,
+    ("max_position_embeddings", "n_positions", "n_ctx"): 1 << 31,
 }
-"""The largest value of every setting whose name ends like this."""
-_NEVER_0 = (
-    *("num_hidden_layers", "n_layer", "num_attention_heads", "n_head", "num_key_value_heads"),
-    *("hidden_size", "n_embd", "vocab_size", "max_position_embeddings", "n_positions"),
-)
-_FILES_OF_A_TOKENIZER = ("vocab", "merges", "gguf_file")
-"""Settings that transformers would open wherever they lie."""
+"""The largest value of the settings whose names end like this."""
+_NEVER_0 = {
+    "num_hidden_layers",
+    "n_layer",
+    "num_attention_heads",
+    "n_head",
+    "num_key_value_heads",
+    "hidden_size",
+    "n_embd",
+    "vocab_size",
+    "max_position_embeddings",
+    "n_positions",
+}
+_TOKENIZER_FILES = ("vocab", "merges", "gguf_file")
+"""Settings that name a file, which transformers would open wherever it is."""
 _SHOWN = 3
 _LAYER = re.compile(r".*?\.\d+\.")
-"""The part of a weight's name that those of one layer share."""
+"""The part of a name that all weights of one layer share."""
 
 
 def from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
-    """Call `kind.from_pretrained(source)` without asking for or running code found there."""
+    """Call `kind.from_pretrained(source)` without fetching or running code found there."""
     return kind.from_pretrained(source, trust_remote_code=False, **options)
 
 
 def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
-    """Load a model. Raises UserError if a weight is missing from its files: transformers would have
-    initialized it at random.
+    """Load a model, with our attention if the model's code allows a choice, else with eager.
 
-    The attention is ours where the model's code lets one choose, else its plainest: a configuration
-    may name one of the hub's, which is code.
+    A configuration may name an attention of the hub, which is code. Raises UserError if a weight is
+    missing from the files, because transformers would have initialized it at random.
     """
     from rlvr_cli.model.packing import ATTENTION
 
-    options |= {"output_loading_info": True}
+    options["output_loading_info"] = True
     try:
         model, report = from_pretrained(kind, source, attn_implementation=ATTENTION, **options)
     except ValueError as error:
         if "attention implementation" not in str(error):
             raise
         model, report = from_pretrained(kind, source, attn_implementation="eager", **options)
-    if lost := sorted({*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}):
-        shown = ", ".join([*lost[:_SHOWN], *(["…"] if len(lost) > _SHOWN else [])])
+    missing = {*report["missing_keys"], *(key for key, *_ in report["mismatched_keys"])}
+    if missing:
         raise UserError(
-            f"{len(lost)} of its weights are missing or of another shape ({shown}); take a "
-            "directory that holds the whole model"
+            f"{len(missing)} of its weights are missing or of another shape "
+            f"({first_names(missing)}); take a directory that holds the whole model"
         )
     return model
 
 
+def first_names(names: Iterable[str]) -> str:
+    """Join the first few of these names, sorted."""
+    ordered = sorted(names)
+    if len(ordered) > _SHOWN:
+        ordered = [*ordered[:_SHOWN], "…"]
+    return ", ".join(ordered)
+
+
 def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the weights by their names in the files of a model directory, tied ones once, put
-    together a layer at a time; all processes call it alike."""
+    """Yield the full weights by their names in the files of a model directory, tied ones once.
+
+    Shards are gathered a layer at a time, so all processes must call it alike.
+    """
     from transformers.core_model_loading import revert_weight_conversion
 
-    from rlvr_cli.ranks.group import whole
+    from rlvr_cli.ranks.group import full_tensor
 
-    own, names = model.state_dict(keep_vars=True), dict[int, str]()
-    for name in sorted(own, key=lambda name: name in model.all_tied_weights_keys):
+    state = model.state_dict(keep_vars=True)
+    names: dict[int, str] = {}
+    for name in sorted(state, key=lambda name: name in model.all_tied_weights_keys):
         if name not in (model._keys_to_ignore_on_save or ()):
-            names.setdefault(id(own[name]), name)
-    kept = (name for name in own if names.get(id(own[name])) == name)
-    for _, of_layer in groupby(kept, lambda name: (_LAYER.match(name) or [name])[0]):
-        weights = {name: whole(own[name].detach()) for name in of_layer}
+            names.setdefault(id(state[name]), name)
+    stored_names = (name for name in state if names.get(id(state[name])) == name)
+    for _, layer_names in groupby(stored_names, lambda name: (_LAYER.match(name) or [name])[0]):
+        weights = {name: full_tensor(state[name].detach()) for name in layer_names}
         weights = revert_weight_conversion(model, weights)
         for name in list(weights):
             yield name, weights.pop(name)
 
 
 def described_model(config: Any) -> Any:
-    """Return the model that a configuration describes, without its numbers."""
+    """Return the model that a configuration describes, without the values of its weights."""
     import torch
     import transformers
 
@@ -102,9 +119,12 @@ def described_model(config: Any) -> Any:
 
 
 def check_settings(directory: Path) -> None:
-    """Raise UserError, before anything is built, for a kind of model that transformers lacks, an
-    impossible configuration, generation settings that cannot be read (transformers would drop
-    them), a tokenizer that lies elsewhere."""
+    """Check the settings of a model directory before anything is built.
+
+    Raises UserError for a kind of model that transformers lacks, an impossible configuration,
+    generation settings that cannot be read (transformers would drop them), and a tokenizer whose
+    files are elsewhere.
+    """
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     config = read_object(directory / "config.json")
@@ -118,14 +138,16 @@ def check_settings(directory: Path) -> None:
     _check_sizes(config)
     for name in ("generation_config.json", "tokenizer_config.json"):
         settings = read_object(directory / name) if (directory / name).exists() else {}
-        for key in _FILES_OF_A_TOKENIZER:
+        for key in _TOKENIZER_FILES:
             if isinstance(settings.get(key), str):
                 raise UserError(f"{name}: {key} must not name a file")
 
 
 def check_files(directory: Path) -> None:
-    """Raise UserError for files that cannot be read to their end or whose name leads outside the
-    directory: pipes, devices, endless text, an index of weights elsewhere."""
+    """Raise UserError for files that cannot be read to their end, or lead outside the directory.
+
+    These are pipes, devices, endless text, and an index of weights elsewhere.
+    """
     for path in sorted(directory.iterdir()):
         try:
             status = path.stat()
@@ -149,14 +171,16 @@ def check_files(directory: Path) -> None:
 
 
 def check_weights(directory: Path, config: Any) -> Any:
-    """Return the model that a configuration describes, without its numbers. Raises UserError if
-    those are far more than the files can hold."""
-    held = sum(path.stat().st_size for path in directory.iterdir() if path.suffix in _WEIGHTS)
+    """Return the model that a configuration describes, without the values of its weights.
+
+    Raises UserError if it has far more weights than the files can hold.
+    """
+    size = sum(path.stat().st_size for path in directory.iterdir() if path.suffix in _WEIGHTS)
     outline = described_model(config)
-    if held and outline.num_parameters() > _PARAMETERS_PER_BYTE * held:
+    if size and outline.num_parameters() > _PARAMETERS_PER_BYTE * size:
         raise UserError(
             f"config.json describes {outline.num_parameters():,} parameters, but the files of "
-            f"weights have only {held:,} bytes"
+            f"weights have only {size:,} bytes"
         )
     return outline
 
@@ -166,17 +190,19 @@ def _check_sizes(config: dict[str, Any]) -> None:
     for name, value in config.items():
         if isinstance(value, dict):
             _check_sizes(value)
-        most = next((most for end, most in _SIZES.items() if name.endswith(end)), None)
-        if most is None or value is None or isinstance(value, list | dict):
+        largest = next((number for ends, number in _LARGEST.items() if name.endswith(ends)), None)
+        if largest is None or value is None or isinstance(value, list | dict):
             continue
-        least = int(name in _NEVER_0)
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+        smallest = 1 if name in _NEVER_0 else 0
+        is_number = isinstance(value, int) and not isinstance(value, bool)
+        if not is_number or not smallest <= value <= largest:
             raise UserError(
-                f"config.json: {name} must be from {least} to {most}, not {value!r:.40}"
+                f"config.json: {name} must be from {smallest} to {largest}, not {value!r:.40}"
             )
 
 
 def read_object(path: Path) -> dict[str, Any]:
+    """Read a file that holds a JSON object. Raises UserError if it does not."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):

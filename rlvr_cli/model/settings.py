@@ -1,4 +1,4 @@
-"""The settings of what is trained: an adapter or all weights, in which type, from where."""
+"""The settings of the optimizer and of a LoRA adapter."""
 
 from typing import Annotated, Literal
 
@@ -10,11 +10,11 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class LoraConfig(Section):
-    """Train an adapter (LoRA) beside frozen weights."""
+    """Train an adapter (LoRA) on frozen weights."""
 
     rank: int | None = setting(None, flag="--lora", with_model=True, ge=1)
-    """Rank of a LoRA adapter, whose default learning rate is ten times as high; none means that all
-    weights are trained."""
+    """Rank of a LoRA adapter, whose default learning rate is ten times higher. none means that
+    all weights are trained."""
     alpha: int = setting(32, with_model=True, ge=1)
     """Scale of the adapter: its output is multiplied by alpha / rank."""
     targets: str | tuple[str, ...] = setting("all-linear", with_model=True)
@@ -22,7 +22,7 @@ class LoraConfig(Section):
 
 
 class OptimConfig(Section):
-    """AdamW and how a step's batch is cut."""
+    """AdamW, and the micro-batches of a step."""
 
     lr: float = setting(1e-6, flag="--lr", with_model=True, ge=0, le=1)
     """Learning rate."""
@@ -35,27 +35,27 @@ class OptimConfig(Section):
     eps: float = setting(1e-8, with_model=True, gt=0, le=1)
     """Epsilon of AdamW, added to the root of the second moment (PPO's own code has 1e-5)."""
     grad_clip: float = setting(1.0, with_model=True, gt=0)
-    """Largest gradient norm; a larger gradient is scaled down to it."""
+    """Largest gradient norm, to which a larger gradient is scaled down."""
     schedule: Literal["constant", "linear", "cosine"] = setting("constant", with_model=True)
-    """Course of the learning rate after the warm-up; linear and cosine fall to 0."""
+    """Course of the learning rate after the warm-up. linear and cosine fall to 0."""
     critic_lr: float = setting(1e-5, with_model=True, ge=0, le=1)
     """Learning rate of a critic."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """Compute dtype; reductions and log-softmax stay in float32. auto means bfloat16 on a GPU and
+    """Compute dtype. Reductions and log-softmax stay in float32. auto means bfloat16 on a GPU and
     float32 on a CPU."""
     weights: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """Dtype of the trainer's weights and of AdamW's moments; bfloat16 weights are rounded
-    stochastically and also computed with in bfloat16. auto means float32, and bfloat16 for the
-    frozen weights beside an adapter on a GPU."""
+    """Dtype of the trainer's weights and of AdamW's moments. With bfloat16, weights are rounded
+    stochastically and passes compute in bfloat16. auto means float32, and bfloat16 for the frozen
+    weights under an adapter on a GPU."""
     offload: Literal["none", "all"] = setting("none", on_resume="free")
-    """Offload to the CPU's memory: all means weights, gradients and moments."""
+    """Offload to the CPU's memory. all means weights, gradients and moments."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
-    """Recomputation of layers in the backward pass; auto means on if memory is short."""
+    """Recomputation of layers in the backward pass. auto means on if memory is short."""
     compile: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
-    """Compilation of decoder layers and output layer by torch.compile; auto means on with a GPU and
+    """Compilation of decoder layers and output layer by torch.compile. auto means on with a GPU and
     off on a CPU."""
     micro_tokens: int = setting(8192, with_model=True, ge=1)
-    """Number of tokens in one forward pass; it changes memory and speed, never the result."""
+    """Number of tokens in one forward pass. It changes memory and speed, never the result."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "OptimConfig":

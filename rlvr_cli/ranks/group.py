@@ -1,7 +1,7 @@
-"""Share out work and weights over several processes, and gather what each has.
+"""Share work and shard weights over several processes, and gather what each has.
 
-All compute one plan from the same numbers: settings, prompts, seeds, groups, rows. Torch's FSDP2
-shares out the weights, gradients and moments of what is trained. JSON and tensors are sent.
+All processes make one plan from the same numbers: settings, prompts, seeds, groups, rows. Torch's
+FSDP2 shards the weights, gradients and moments of what is trained. JSON and tensors are sent.
 """
 
 import atexit
@@ -20,24 +20,28 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.versions import unused_parameters_are_reduced
-from rlvr_cli.ranks.launch import rank, report_claims
+from rlvr_cli.ranks.process import local_world, rank, report_claims
 
 T = TypeVar("T")
 _JOIN = timedelta(minutes=5)
 _WAIT = timedelta(days=1)
 """Time that a collective may wait for the slowest process: a rollout may take hours."""
-_POLL_S, _MEET_S = 0.002, 5.0
+_POLL_S = 0.002
+_MEET_S = 5.0
 _stores: list[Any] = []
 
 
 def start() -> None:
-    """Join the process group. Raises UserError for more processes than GPUs, or if none meets."""
+    """Join the process group.
+
+    Raises UserError if there are more processes than GPUs, or if the processes do not meet.
+    """
     if dist.is_initialized():
         return
-    local, on_gpu = local_world(), torch.cuda.is_available()
-    if on_gpu and local > torch.cuda.device_count():
-        count = torch.cuda.device_count()
-        raise UserError(f"--processes {local}: one a GPU, and this machine has {count}")
+    on_gpu = torch.cuda.is_available()
+    gpus = torch.cuda.device_count() if on_gpu else 0
+    if on_gpu and local_world() > gpus:
+        raise UserError(f"--processes {local_world()}: one a GPU, and this machine has {gpus}")
     try:
         store, number, size = next(dist.rendezvous("env://", timeout=_JOIN))
         report_claims.append(lambda: int(store.add("faults", 1)) == 1)
@@ -47,9 +51,10 @@ def start() -> None:
     except (RuntimeError, ValueError, KeyError) as error:
         if not report_claims:
             report_claims.append(lambda: os.environ.get("LOCAL_RANK", "0") == "0")
-        where = ":".join(os.environ.get(f"MASTER_{name}", "?") for name in ("ADDR", "PORT"))
+        host = os.environ.get("MASTER_ADDR", "?")
+        port = os.environ.get("MASTER_PORT", "?")
         reason = str(error).split("\n")[0]
-        raise UserError(f"the processes do not meet at {where} ({reason})") from None
+        raise UserError(f"the processes do not meet at {host}:{port} ({reason})") from None
 
 
 def _join(store: Any, number: int, size: int) -> None:
@@ -69,38 +74,39 @@ def is_joined() -> bool:
     return bool(_stores) and dist.is_initialized()
 
 
-def local_world() -> int:
-    """Return how many of the processes are on this machine."""
-    return int(os.environ.get("LOCAL_WORLD_SIZE", os.environ.get("WORLD_SIZE", "1")))
-
-
 def is_first() -> bool:
     """Return whether this is the process that writes files."""
     return rank() == 0 or world() == 1
 
 
 def share(items: Sequence[T]) -> Sequence[T]:
-    """Return this process's part of the items."""
+    """Return this process's share of the items."""
     return items if world() == 1 else items[rank() :: world()]
 
 
 def deal(items: Sequence[T]) -> list[tuple[T, int]]:
-    """Return this process's part of the items, each with 1; then items with 0 for dummy passes that
-    keep this process in step with the collectives of those that have more."""
-    own = [(item, 1) for item in share(items)]
+    """Return this process's share of the items, each with 1, and dummy passes, each with 0.
+
+    Dummy passes keep this process in step with the collectives of those that have more items.
+    """
+    shared = [(item, 1) for item in share(items)]
     passes = -(-len(items) // world())
-    return own + [(item, 0) for item in items[:1]] * (passes - len(own))
+    return shared + [(item, 0) for item in items[:1]] * (passes - len(shared))
 
 
-def gather(own: Any, failure: OSError | None = None) -> list[Any]:
-    """Return the JSON value of every process, in the order of their ranks. Raises OSError in all of
-    them if one has a failure instead."""
+def gather(value: Any, failure: OSError | None = None) -> list[Any]:
+    """Return the JSON value of every process, in the order of their ranks.
+
+    Raises OSError in all processes if one has a failure instead of a value.
+    """
     if world() == 1:
         if failure is not None:
             raise failure
-        return [own]
-    error = failure and [failure.errno, failure.strerror, str(failure.filename)]
-    data = torch.frombuffer(bytearray(json.dumps([own, error]).encode()), dtype=torch.uint8)
+        return [value]
+    error = None
+    if failure is not None:
+        error = [failure.errno, failure.strerror, str(failure.filename)]
+    data = torch.frombuffer(bytearray(json.dumps([value, error]).encode()), dtype=torch.uint8)
     sizes = [int(size) for size in _gather_tensors(torch.tensor([len(data)]))]
     padded = torch.zeros(max(sizes), dtype=torch.uint8)
     padded[: len(data)] = data
@@ -108,14 +114,15 @@ def gather(own: Any, failure: OSError | None = None) -> list[Any]:
     pairs = [json.loads(part[:size].numpy().tobytes()) for part, size in parts]
     for _, error in pairs:
         if error is not None:
-            raise failure or OSError(*error)
+            number, text, filename = error
+            raise failure or OSError(number, text, filename)
     return [value for value, _ in pairs]
 
 
-def _gather_tensors(own: torch.Tensor) -> list[torch.Tensor]:
+def _gather_tensors(tensor: torch.Tensor) -> list[torch.Tensor]:
     """Gather tensors of one shape, by polling, so that a signal can end the wait."""
-    parts = [torch.empty_like(own) for _ in range(world())]
-    work = dist.all_gather(parts, own, async_op=True)
+    parts = [torch.empty_like(tensor) for _ in range(world())]
+    work = dist.all_gather(parts, tensor, async_op=True)
     while not work.is_completed():
         time.sleep(_POLL_S)
     work.wait()
@@ -144,15 +151,15 @@ def sum_values(values: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(values, total.tolist(), strict=True))
 
 
-def sum_tensor(own: torch.Tensor) -> torch.Tensor:
-    """Sum a tensor, of one shape everywhere, over the processes."""
-    if world() > 1 and own.numel():
-        dist.all_reduce(own)
-    return own
+def sum_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Sum a tensor, which has the same shape in all processes, over them, in place."""
+    if world() > 1 and tensor.numel():
+        dist.all_reduce(tensor)
+    return tensor
 
 
 def meet(place: str = "rescue") -> bool:
-    """Return whether all processes reach this place within 5 s; if not, one failed alone."""
+    """Return whether all processes reach this place within 5 s. If not, one failed alone."""
     if world() == 1:
         return True
     deadline = time.monotonic() + _MEET_S
@@ -171,46 +178,54 @@ def shard(
     parts: Iterable[torch.nn.Module],
     dtype: torch.dtype | None = None,
     offload: bool = False,
-    keeps: bool = False,
+    keeps_full: bool = False,
 ) -> None:
-    """Share out a module over the processes (FSDP2). Each part's weights are put together while it
-    computes, in `dtype` (None: their own); so are the root's, through which every pass must go.
-    With `keeps` they stay so from a forward to its backward pass, in place of being put together
-    again. With `offload` slices lie in the CPU's memory. Gradients are summed, in float32 at least.
-    Raises UserError for a module that torch cannot share out."""
+    """Shard a module over the processes (FSDP2), each part and then the root, which holds the rest.
+
+    A part's full weights are gathered while it computes, in `dtype` or the weights' own type. Every
+    pass must go through the root. With `keeps_full` they stay from a forward pass to its
+    backward pass instead of being gathered again. With `offload` the shards are in the CPU's
+    memory. Gradients are summed in float32 at least. Raises UserError if torch cannot shard the
+    module.
+    """
     if not dist.is_initialized():
         _join(dist.HashStore(), 0, 1)
-    mesh = init_device_mesh("cuda" if torch.cuda.is_available() else "cpu", (world(),))
-    summed_in = torch.promote_types(next(root.parameters()).dtype, torch.float32)
-    policy = MixedPrecisionPolicy(dtype, summed_in)
-    options: dict[str, Any] = {
-        "mesh": mesh,
-        "reshard_after_forward": not keeps,
-        "mp_policy": policy,
-    }
+    on_gpu = torch.cuda.is_available()
+    sum_dtype = torch.promote_types(next(root.parameters()).dtype, torch.float32)
+    options: dict[str, Any] = {}
     if offload:
-        options["offload_policy"] = CPUOffloadPolicy(torch.cuda.is_available())
+        options["offload_policy"] = CPUOffloadPolicy(pin_memory=on_gpu)
+    mesh = init_device_mesh("cuda" if on_gpu else "cpu", (world(),))
     try:
         for part in (*parts, root):
-            # The root too: weights that stayed whole after a pass would miss the next update.
-            fully_shard(part, **options)
+            fully_shard(
+                part,
+                mesh=mesh,
+                # The root too: full weights that stayed after a pass would miss the next update.
+                reshard_after_forward=not keeps_full,
+                mp_policy=MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=sum_dtype),
+                **options,
+            )
             assert isinstance(part, FSDPModule)
             part.set_gradient_divide_factor(1.0)
             part.set_force_sum_reduction_for_comms(True)  # gloo has no other way to sum
             if unused_parameters_are_reduced():  # experts that one process did not ask
                 part.set_reduce_scatter_unused_params(True)
     except (ValueError, AssertionError, NotImplementedError) as error:
-        model = "{} ({})".format(type(root).__name__, str(error).split("\n")[0])
+        reason = str(error).split("\n")[0]
         raise UserError(
-            f"several processes cannot share out {model}: leave --processes out"
+            f"several processes cannot share out {type(root).__name__} ({reason}): leave "
+            "--processes out"
         ) from None
-    if keeps:
-        root.register_forward_hook(_let_go)
+    if keeps_full:
+        root.register_forward_hook(_free_full_weights)
 
 
-def _let_go(root: torch.nn.Module, *_: Any) -> None:
-    """Drop the weights that a pass without a backward pass has put together: they would take memory
-    and miss the next update."""
+def _free_full_weights(root: torch.nn.Module, *_: Any) -> None:
+    """Drop full weights after a pass that has no backward pass.
+
+    They would take memory and miss the next update.
+    """
     if not torch.is_grad_enabled():
         for part in root.modules():
             if isinstance(part, FSDPModule):
@@ -224,24 +239,20 @@ def sync_gradients(modules: Iterable[torch.nn.Module], wanted: bool) -> None:
             module.set_requires_gradient_sync(wanted)
 
 
-def is_shared(tensor: torch.Tensor) -> bool:
-    """Return whether this process holds only a slice of the tensor."""
-    return isinstance(tensor, DTensor)
-
-
-def own_slice(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the slice of a tensor that this process holds."""
+def local_shard(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the shard of a tensor that this process holds."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """Put a tensor together from its slices; all processes must call it."""
+def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    """Gather a tensor from its shards. All processes must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def spread(tensor: torch.Tensor, like: torch.Tensor | None) -> torch.Tensor:
-    """Slice a whole tensor as `like` is sliced, if it is and they have one shape."""
-    if not isinstance(like, DTensor) or tensor.shape != like.shape:
+def shard_as(tensor: torch.Tensor, template: torch.Tensor | None) -> torch.Tensor:
+    """Shard a full tensor as the template is sharded, if it is and they have the same shape."""
+    if not isinstance(template, DTensor) or tensor.shape != template.shape:
         return tensor
-    local = tensor.to(like.device)
-    return distribute_tensor(local, like.device_mesh, like.placements, src_data_rank=None)
+    local = tensor.to(template.device)
+    mesh = template.device_mesh
+    return distribute_tensor(local, mesh, template.placements, src_data_rank=None)

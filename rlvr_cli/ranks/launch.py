@@ -1,4 +1,9 @@
-"""Start one command as several processes by torchrun's agent: one stdout, one exit code."""
+"""Start one command as several processes by torchrun's agent, with one stdout and one exit code.
+
+A bare call of torchrun would end with 1 whatever the exit codes of the processes are, and only one
+of them would read the standard input. Unless told otherwise, it also kills processes 30 s after a
+signal, when a long step is not saved yet.
+"""
 
 import ctypes
 import logging
@@ -6,7 +11,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from shutil import copyfileobj
 from typing import Any
@@ -14,31 +19,33 @@ from typing import Any
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.versions import installed_version, launcher_waits
+from rlvr_cli.ranks.process import local_world, rank, report_claims
 
-_LAUNCHED, _STDIN = "RLVR_LAUNCHED_BY", "RLVR_STDIN"
+_LAUNCHER = "RLVR_LAUNCHED_BY"
+"""Holds the launcher's process id, in the processes that it starts."""
+_STDIN = "RLVR_STDIN"
+"""Names a copy of the launcher's standard input."""
 _PR_SET_PDEATHSIG = 1
 _DAY_S = 86_400
-report_claims: list[Callable[[], bool]] = []
-"""Holds a function once the processes have met: whether this is the first to report an error."""
 _stderr: list[int] = []
-
-
-def rank() -> int:
-    """Return the number of this process; 0 writes files and messages."""
-    return int(os.environ.get("RANK", "0")) if os.environ.get("WORLD_SIZE", "1") != "1" else 0
+"""The standard error of a process whose output is discarded, for the error that it may report."""
 
 
 def begin(processes: int | None, reads_stdin: bool) -> None:
-    """Start the command as `processes` processes and exit with their code; in a process that we or
-    torchrun started, join the others. Raises UserError if they cannot meet."""
+    """Start the command as `processes` processes and exit with their code.
+
+    In a process that we or torchrun started, join the others instead. Raises UserError if they
+    cannot meet.
+    """
     size = os.environ.get("WORLD_SIZE", "")
     if "RANK" not in os.environ or not size.isdecimal():
-        if (processes or 1) > 1:
-            sys.exit(launch(processes or 1, sys.argv[1:], reads_stdin))
+        if processes is not None and processes > 1:
+            sys.exit(launch(processes, sys.argv[1:], reads_stdin))
         return
-    local = os.environ.get("LOCAL_WORLD_SIZE", size)
-    if processes is not None and str(processes) != local:
-        raise UserError(f"--processes {processes}: {local} of {size} were started here already")
+    if processes is not None and processes != local_world():
+        raise UserError(
+            f"--processes {processes}: {local_world()} of {size} were started here already"
+        )
     if int(size) > 1:
         if reads_stdin and _STDIN not in os.environ:
             raise UserError("-: with torchrun every process needs the problems; name a file")
@@ -49,13 +56,14 @@ def begin(processes: int | None, reads_stdin: bool) -> None:
 
 def silence_others() -> None:
     """Discard the output of all processes but the first, and end with the launcher."""
-    if (launcher := os.environ.get(_LAUNCHED)) is not None:
+    launcher = os.environ.get(_LAUNCHER)
+    if launcher is not None:
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if str(os.getppid()) != launcher:
             sys.exit(2)
-        if (stdin := os.environ.get(_STDIN)) is not None:
-            os.dup2(os.open(stdin, os.O_RDONLY), 0)
+        if _STDIN in os.environ:
+            os.dup2(os.open(os.environ[_STDIN], os.O_RDONLY), 0)
     if rank() > 0:
         _stderr.append(os.dup(2))
         null = os.open(os.devnull, os.O_WRONLY)
@@ -65,7 +73,7 @@ def silence_others() -> None:
 
 def end() -> None:
     """Wait for the other processes at the end: torchrun's agent ends all once one has failed."""
-    if report_claims and _LAUNCHED in os.environ:
+    if report_claims and _LAUNCHER in os.environ:
         from rlvr_cli.ranks.group import meet
 
         meet("end")
@@ -73,7 +81,7 @@ def end() -> None:
 
 
 def reports_errors() -> bool:
-    """Return whether this process reports its error: of those that met, the first that has one."""
+    """Return whether this process reports its error: the first that has one, of those that met."""
     try:
         first = report_claims[-1]() if report_claims else rank() == 0
     except RuntimeError:  # the first process is gone, and has reported why
@@ -84,8 +92,10 @@ def reports_errors() -> bool:
 
 
 def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
-    """Run `rlvr ARGUMENTS` as that many processes, ended together if one dies, and return the exit
-    code. Raises UserError if one was killed."""
+    """Run `rlvr ARGUMENTS` as several processes, which end together, and return the exit code.
+
+    Raises UserError if one was killed.
+    """
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch
@@ -100,11 +110,11 @@ def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
             installed_version("torch"),
         )
     logging.disable(logging.CRITICAL)  # the processes report their errors themselves
-    os.environ[_LAUNCHED] = str(os.getpid())
+    os.environ[_LAUNCHER] = str(os.getpid())
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with ExitStack() as stack:
-        place = stack.enter_context(tempfile.TemporaryDirectory())
+        logs = stack.enter_context(tempfile.TemporaryDirectory())
         if reads_stdin:
             copy = stack.enter_context(tempfile.NamedTemporaryFile())  # every process reads it
             copyfileobj(sys.stdin.buffer, copy)
@@ -120,7 +130,7 @@ def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
             local_addr="127.0.0.1",
             max_restarts=0,
             signals_to_handle="SIGTERM,SIGINT",
-            logs_specs=DefaultLogsSpecs(log_dir=place),
+            logs_specs=DefaultLogsSpecs(log_dir=logs),
             **options,
         )
         try:
@@ -128,15 +138,16 @@ def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
         except SignalException:
             return 130
         except ChildFailedError as error:
-            return exit_code(
-                {n: failure.exitcode for n, failure in error.failures.items()}, processes
-            )
+            codes = {number: failure.exitcode for number, failure in error.failures.items()}
+            return exit_code(codes, processes)
     return 0
 
 
 def exit_code(failed: dict[int, int], count: int) -> int:
-    """Return the exit code of process 0, else of the first that failed; processes that the agent
-    ended do not count. Raises UserError if one was killed."""
+    """Return the exit code of process 0, or else of the first process that failed.
+
+    Processes that the agent ended do not count. Raises UserError if one was killed.
+    """
     codes = {number: code for number, code in failed.items() if code != -signal.SIGTERM}
     for number, code in codes.items():
         if code < 0:

@@ -1,4 +1,4 @@
-"""Load and call the user's reward functions; only worker processes do."""
+"""Load and call the user's reward functions, in worker processes only."""
 
 import hashlib
 import importlib
@@ -20,20 +20,20 @@ from rlvr_cli.core.text import format_value, shortened
 
 GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
-_LONGEST = 300
-_TURNED = (("response", "problem"), ("responses", "problems"))
-"""The names of parameters that are given by name, in this order."""
-_OF_TEXT = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
+_LONGEST_REASON = 300
+_REVERSED = (("response", "problem"), ("responses", "problems"))
+"""The first two parameters of functions that take the response first."""
+_TEXT_NAMES = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
 _MISLEADING = (
-    _OF_TEXT | {"response", "responses", "completion", "completions"},
-    _OF_TEXT | {"problem", "problems"},
+    {*_TEXT_NAMES, "response", "responses", "completion", "completions"},
+    {*_TEXT_NAMES, "problem", "problems"},
 )
-"""Names of a first and of a second parameter that do not get what they say."""
+"""Names of a first and of a second parameter that expect something else than they would get."""
 _Reply = dict[str, Any]
 
 
 class _BadRewardError(Exception):
-    """A text that names no function which could be a reward, or values that are no rewards."""
+    """A text that does not name a reward function, or values that are not rewards."""
 
 
 class _Function(NamedTuple):
@@ -45,8 +45,11 @@ class _Function(NamedTuple):
 
 
 def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply]:
-    """Load functions; return the function that answers a worker's questions: {"function": number,
-    "rows", "responses"}, or {} to hear what was loaded. Each reply has the function's source."""
+    """Load functions, and return the function that answers a worker's questions.
+
+    A question has the number of a `function`, `rows` and `responses`; an empty one asks what was
+    loaded. Each reply has the function's source.
+    """
     os.chdir(directory)
     sys.dont_write_bytecode = True
     sys.path.insert(0, directory)
@@ -60,11 +63,13 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
 
     def answer(question: _Reply) -> _Reply:
         if "function" not in question:
-            batches = [function.takes_batch for function in loaded]
-            return {"sources": [function.source for function in loaded], "batches": batches}
+            return {
+                "sources": [function.source for function in loaded],
+                "batches": [function.takes_batch for function in loaded],
+            }
         function = loaded[question["function"]]
         try:
-            rewards = _rewards(function, question["rows"], question["responses"])
+            rewards = _compute(function, question["rows"], question["responses"])
         except MemoryError:
             raise
         except BaseException as error:
@@ -74,12 +79,13 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
     return answer
 
 
-def _rewards(function: _Function, rows: list[Any], responses: list[str]) -> list[float]:
-    """Call a function on the responses to the rows; its errors pass through."""
+def _compute(function: _Function, rows: list[Any], responses: list[str]) -> list[float]:
+    """Call a function on the responses to the rows, and pass its errors through."""
     if function.takes_batch:
         rewards = list(function.call(rows, responses))
     else:
-        rewards = [function.call(*pair) for pair in zip(rows, responses, strict=True)]
+        pairs = zip(rows, responses, strict=True)
+        rewards = [function.call(row, response) for row, response in pairs]
     if len(rewards) != len(responses):
         raise _BadRewardError(f"it returned {len(rewards)} rewards for {len(responses)} responses")
     for value in rewards:
@@ -93,8 +99,10 @@ def _rewards(function: _Function, rows: list[Any], responses: list[str]) -> list
 
 
 def _load(spec: str, directory: str) -> _Function:
-    """Find the function of FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION, MODULE.FUNCTION or an entry
-    point; errors of the user's code pass through."""
+    """Find a function by its specification, and pass errors of the user's code through.
+
+    It is FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION, MODULE.FUNCTION or an entry point.
+    """
     place, colon, name = spec.partition(":")
     if place.endswith(".py"):
         module = _module_at(Path(directory) / place)
@@ -107,25 +115,29 @@ def _load(spec: str, directory: str) -> _Function:
         if place not in points.names:
             installed = ", ".join(points.names) or "none"
             raise _BadRewardError(f"no such reward; installed are {installed}")
-        module, name = importlib.import_module(points[place].module), points[place].attr
+        module = importlib.import_module(points[place].module)
+        name = points[place].attr
     if not name:  # `reward`, or the only function of the module
-        own = [
+        functions = [
             key
             for key, value in vars(module).items()
             if inspect.isfunction(value)
             and value.__module__ == module.__name__
             and not key.startswith("_")
         ]
-        if not hasattr(module, "reward") and len(own) != 1:
-            names = ", ".join(own) or "none"
-            raise _BadRewardError(f"name one of its functions behind a colon; it has {names}")
-        name = "reward" if hasattr(module, "reward") else own[0]
+        if hasattr(module, "reward"):
+            name = "reward"
+        elif len(functions) == 1:
+            name = functions[0]
+        else:
+            names = ", ".join(functions) or "none"
+            raise _BadRewardError(f"name one of its functions after a colon; it has {names}")
     try:
         function = operator.attrgetter(name)(module)
     except AttributeError:
         raise _BadRewardError(f"it has no function {name}") from None
     if not callable(function):
-        raise _BadRewardError(f"{name} is no function")
+        raise _BadRewardError(f"{name} is not a function")
     call, takes_batch = _bound(function)
     file = Path(module.__file__ or "")
     source = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -133,32 +145,38 @@ def _load(spec: str, directory: str) -> _Function:
 
 
 def _bound(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return what takes problem and response in this order, and whether it takes lists of them.
-    Raises _BadRewardError for a function whose parameters say that they are something else."""
+    """Return a call that takes problem and response in this order, and whether it takes lists.
+
+    Raises _BadRewardError if the names of the parameters say that they are something else.
+    """
     signature = inspect.signature(function)
     names = tuple(signature.parameters)[:2]
-    is_misled = any(name in wrong for name, wrong in zip(names, _MISLEADING, strict=False))
+    is_misleading = any(name in wrong for name, wrong in zip(names, _MISLEADING, strict=False))
+    is_async = inspect.iscoroutinefunction(function)
     with suppress(TypeError):
         signature.bind({}, "")
-        if names in _TURNED:
-            return lambda problem, response: function(response, problem), names == _TURNED[1]
-        if not is_misled and not inspect.iscoroutinefunction(function):
+        if names in _REVERSED:
+            return lambda problem, response: function(response, problem), names == _REVERSED[1]
+        if not is_misleading and not is_async:
             return function, names[0] == "problems"
-    hint = f", not {'async ' * inspect.iscoroutinefunction(function)}{shortened(str(signature))}"
+    hint = f", not {shortened(str(signature))}"
+    if is_async:
+        hint = f", not async {shortened(str(signature))}"
     if "completions" in signature.parameters:
         hint = "; a function of TRL's form needs three lines around it (docs/coming-from.md)"
     raise _BadRewardError(f"a reward takes (problem, response) or (problems, responses){hint}")
 
 
 def _module_at(path: Path) -> ModuleType:
-    """Run a file as module reward_NAME: a file may be named like one of the standard library."""
+    """Run a file as module reward_NAME, for its name may be that of a standard module."""
     if not path.is_file():
         raise _BadRewardError("no such file")
-    # An import finds what is loaded already, also where it lies beside another reward.
-    others = {m.__file__ for name, m in sys.modules.items() if name.startswith("reward_")}
-    homes = {Path(file or "").parent for file in others} - {path.parent}
+    # An import finds a module that is loaded already, even if it is another reward's helper.
+    files = [m.__file__ for name, m in sys.modules.items() if name.startswith("reward_")]
+    other_directories = {Path(file or "").parent for file in files} - {path.parent}
     for helper in path.parent.glob("*.py"):
-        if Path(getattr(sys.modules.get(helper.stem), "__file__", None) or "").parent in homes:
+        loaded_file = getattr(sys.modules.get(helper.stem), "__file__", None)
+        if Path(loaded_file or "").parent in other_directories:
             raise _BadRewardError(f"{helper.name} is beside another reward as well; rename one")
     sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(f"reward_{path.stem}", path)
@@ -177,4 +195,4 @@ def _reason(error: BaseException, file: Path) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
     place = f"line {lines[-1]}: " if lines else ""
-    return f"{place}{type(error).__name__}: {' '.join(str(error).split()):.{_LONGEST}}"
+    return f"{place}{type(error).__name__}: {' '.join(str(error).split()):.{_LONGEST_REASON}}"

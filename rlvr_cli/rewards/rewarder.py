@@ -22,7 +22,7 @@ class Scores(NamedTuple):
 
     name: str
     values: dict[int, float | str]
-    """The reward of each sample; a text says why there is none."""
+    """The reward of each sample, or a text that says why it has no reward."""
 
 
 Pending = Future[Scores]

@@ -56,7 +56,7 @@ class Sampler:
     ) -> list[Group]:
         """Judge and reward completions as they are sampled, and return the groups of all processes.
 
-        They are in the order of the prompts; `on_group` gets each one when it is finished.
+        They are in the order of the prompts. `on_group` gets each one when it is finished.
         """
         groups: dict[int, Group] = {}
         judged = self._judge_stream(prompts, stream, rewarder or Rewarder(), weight_version)

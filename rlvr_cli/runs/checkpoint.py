@@ -24,7 +24,7 @@ from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
-from rlvr_cli.ranks.group import by_the_first, is_first, spread, whole
+from rlvr_cli.ranks.group import by_the_first, full_tensor, is_first, shard_as
 from rlvr_cli.runs.run_dir import Count, Finite, Stored
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
@@ -190,7 +190,7 @@ def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> di
     failure: OSError | None = None
     for name, shards in tensors:
         # Gathering goes on after a failure: the other processes do not know of it yet.
-        tensor = whole(shards.detach())
+        tensor = full_tensor(shards.detach())
         if is_first() and failure is None:
             try:
                 writer.add(name, tensor)
@@ -296,7 +296,7 @@ def load_weights(checkpoint: Checkpoint, model: Any) -> None:
         raise UserError(f"{checkpoint.path} cannot be loaded ({error})") from None
     present = model.state_dict()
     model.load_state_dict(
-        {name: spread(tensor, present.get(name)) for name, tensor in loaded.state_dict().items()}
+        {name: shard_as(tensor, present.get(name)) for name, tensor in loaded.state_dict().items()}
     )
 
 

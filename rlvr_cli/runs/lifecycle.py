@@ -189,7 +189,7 @@ class RunLifecycle:
         steps = trainer.config.steps
         is_measured = bool(trainer.held_out and trainer.config.eval.every)
         lines = StepLines(self.display, steps, is_measured)
-        with self.display.progress("training", steps, done=trainer.step) as bar:
+        with self.display.progress("training", steps, completed=trainer.step) as bar:
             trainer.watch = bar.enter
             for result in trainer.train_steps(interrupts.interruptible):
                 metrics = result.metrics

@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 
 from rlvr_cli.model.loading import default_device
-from rlvr_cli.ranks.group import gather, local_world
+from rlvr_cli.ranks.group import gather
+from rlvr_cli.ranks.process import local_world
 
 _CONTAINER = Path("/sys/fs/cgroup")
 

@@ -12,7 +12,7 @@ from rlvr_cli.config.sections import LoraConfig
 from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.packing import AttentionSizes, attention_sizes
-from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_whole
+from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.setup.machine import Machine
@@ -195,9 +195,10 @@ class Memory:
             always |= self._trainer_parts(config)
             stages = update_stages(self.model, config, self.machine.device)
             updating = max(stages.values(), key=lambda parts: sum(parts.values()))
-        elif not self.lends_gpu(config):
+        elif not self.lends_gpu(config):  # The weights that vLLM copies stay on the CPU.
             always["weights"] = _FLOAT_BYTES * self.model.parameters
-        return Need(_positive(always), self._sampling_parts(config), _positive(updating))
+        sampling = self._sampling_parts(config)
+        return Need(_positive(always), _positive(sampling), _positive(updating))
 
     def fitted(self, config: Config) -> Config:
         """Decide the memory of the engine, and `checkpointing: auto`.
@@ -292,7 +293,7 @@ class Memory:
             elif not config.reference_is_base:
                 reference = weights
         tokens = 0
-        if self.machine.device == "cpu":
+        if self.machine.device == "cpu":  # With a GPU they are in the host's memory.
             tokens = rollout.prompts * rollout.samples * rollout.max_tokens
         has_adapter = config.lora.rank is not None
         return {
@@ -368,7 +369,7 @@ def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts
     if optim.offload == "all":
         gradients = 0
     # Weights that a pass would gather twice are not freed in between, if the settings permit it.
-    held_weights = trained.models * model.parameters if keeps_whole(optim) else 0
+    held_weights = trained.models * model.parameters if keeps_full_weights(optim) else 0
     trained_output = model.output_layer if trains_all else 0
     rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens_of_a_pass(config))
     step_gradients = trained.models * trained.bytes_per_parameter * trained.parameters // world()
@@ -423,10 +424,13 @@ def stored_graph(model: Shapes, config: Config) -> Graph:
     )
     if rank is not None:
         width += _LORA_VECTORS * rank - _FROZEN_VECTORS * model.hidden
-    layer_width = number_bytes(config.optim.precision) * tokens_of_a_pass(config)
+    # Of one column: a number for each token.
+    bytes_per_column = number_bytes(config.optim.precision) * tokens_of_a_pass(config)
     if config.optim.checkpointing == "on":  # Each layer's input is stored alone.
-        return Graph(layer_width * model.layers * model.hidden, recomputed=layer_width * width)
-    return Graph(layer_width * model.layers * width, recomputed=0)
+        return Graph(
+            bytes_per_column * model.layers * model.hidden, recomputed=bytes_per_column * width
+        )
+    return Graph(bytes_per_column * model.layers * width, recomputed=0)
 
 
 def tokens_of_a_pass(config: Config) -> int:
@@ -489,4 +493,5 @@ def _cache_bytes(config: Config) -> int:
 
 
 def _positive(parts: Parts) -> Parts:
+    """Return the parts that need any memory."""
     return {name: size for name, size in parts.items() if size}

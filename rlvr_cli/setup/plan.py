@@ -21,7 +21,8 @@ from rlvr_cli.data.problems import ProblemSet, joined
 from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
 from rlvr_cli.data.sources import DEFAULT_PROMPT, find_spec, known_sets
 from rlvr_cli.model.loading import default_device, settings_file
-from rlvr_cli.ranks.group import local_world, world
+from rlvr_cli.ranks.group import world
+from rlvr_cli.ranks.process import local_world
 from verifiers import Format
 
 # Parameters below which one thread is faster: the operations are too short to divide, and several

@@ -143,9 +143,9 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
         ordered = sorted(problems, key=lambda p: p.tally.correct / max(1, p.tally.n))
         for problem in ordered[:_PROBLEMS]:
             right = f"{problem.tally.correct} of {problem.tally.n}"
-            counts = Counter(str(row["extracted"] or row["verdict"]) for row in problem.rows)
-            answers = [f"{count} x {text}" for text, count in counts.most_common(_ANSWERS)]
-            if len(counts) > _ANSWERS:
+            counter = Counter(str(row["extracted"] or row["verdict"]) for row in problem.rows)
+            answers = [f"{count} x {text}" for text, count in counter.most_common(_ANSWERS)]
+            if len(counter) > _ANSWERS:
                 answers.append("…")
             gold = cell(problem.rows[0]["answer"])
             lines.append([cell(problem.id), right, gold, cell(", ".join(answers))])

@@ -222,9 +222,9 @@ class Source:
         """
         sets = {}
         for name, problems in self.held_out(before_training).items():
-            passed = pass_estimate([problem.tally for problem in problems], 1)
-            if passed is not None:
-                figures = {"pass@1": passed["value"], "interval": passed["interval"]}
+            estimate = pass_estimate([problem.tally for problem in problems], 1)
+            if estimate is not None:
+                figures = {"pass@1": estimate["value"], "interval": estimate["interval"]}
                 sets[name] = {**figures, "cons@k": None, "by_level": {}}
         return {"sets": sets} if sets else None
 

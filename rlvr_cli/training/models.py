@@ -15,7 +15,7 @@ from rlvr_cli.model.policy import (
     check_as_trained,
     compile_passes,
     recompute,
-    share_out,
+    shard_module,
     weights_digest,
 )
 from rlvr_cli.setup.plan import is_sharded
@@ -92,4 +92,4 @@ def _set_up(module: Module, session: Session) -> None:
     if optim.checkpointing == "on":
         recompute(module)
     if is_sharded(optim):
-        share_out(module, optim)
+        shard_module(module, optim)

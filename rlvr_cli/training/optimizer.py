@@ -9,7 +9,7 @@ from torch.nn import Parameter
 from torch.optim import AdamW, Optimizer
 
 from rlvr_cli.config.sections import OptimConfig
-from rlvr_cli.ranks.group import own_slice
+from rlvr_cli.ranks.group import local_shard
 
 Parameters = Sequence[tuple[list[Parameter], float]]
 """Parameters and the peak of their learning rate, by group."""
@@ -69,9 +69,9 @@ class BFloat16AdamW(AdamW):
         count = float(state["step"])
         beta1, beta2 = group["betas"]
         lr = float(group["lr"])
-        stored = [own_slice(t) for t in (parameter, state["exp_avg"], state["exp_avg_sq"])]
+        stored = [local_shard(t) for t in (parameter, state["exp_avg"], state["exp_avg_sq"])]
         weight, mean, square = (tensor.float() for tensor in stored)
-        gradient = own_slice(gradient).float()
+        gradient = local_shard(gradient).float()
         mean = mean.lerp_(gradient, 1 - beta1)
         square = square.lerp_(gradient.square(), 1 - beta2)
         scale = (square / (1 - beta2**count)).sqrt_().add_(group["eps"])

@@ -10,7 +10,7 @@ from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
 from rlvr_cli.model.adapter import layers
-from rlvr_cli.ranks.group import spread
+from rlvr_cli.ranks.group import shard_as
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def load_module(name: str, module: Module, tensors: Mapping[str, Tensor]) -> Non
         for key, parameter in _changing(module):
             if stored[key].shape != parameter.shape:
                 raise ValueError(f"{name}.{key} has another shape")
-            parameter.copy_(spread(stored[key], parameter))
+            parameter.copy_(shard_as(stored[key], parameter))
 
 
 def _changing(module: Module) -> Iterator[tuple[str, Parameter]]:
@@ -88,7 +88,7 @@ def load_optimizer(optimizer: Optimizer, state: State) -> None:
         if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
             raise ValueError(f"optimizer.{number}: moments of another shape")
         for name, moment in moments.items():
-            moment.copy_(spread(tensors[name], moment))
+            moment.copy_(shard_as(tensors[name], moment))
     for group, settings in zip(groups, stored_groups, strict=True):
         group.update({**settings, "params": group["params"]})
 

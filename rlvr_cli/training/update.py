@@ -20,7 +20,7 @@ from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.model.packing import send
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
-from rlvr_cli.ranks.group import sum_values, sync_gradients, whole, world
+from rlvr_cli.ranks.group import full_tensor, sum_values, sync_gradients, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.optimizer import new_optimizer, set_rates
 from rlvr_cli.training.record import Watch, counter
@@ -245,7 +245,7 @@ class Updater:
 
     def _clip_gradients(self, module: Module) -> Tensor:
         """Clip the norm of a module's gradients, and return what it was."""
-        return whole(clip_grad_norm_(module.parameters(), self.optim.grad_clip))
+        return full_tensor(clip_grad_norm_(module.parameters(), self.optim.grad_clip))
 
     def _to_host(self, values: Mapping[str, Tensor | float]) -> dict[str, float]:
         """Copy numbers to the host, all at once: the only point at which the GPU is waited for."""

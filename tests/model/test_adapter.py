@@ -47,14 +47,15 @@ def logits(model) -> torch.Tensor:
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "llama", "gpt2", "phi3"])
 def test_merged_weights_give_the_same_logits(family):
-    model, plain = adapted(family), random_model(family).double()
-    before = logits(plain)
+    model = adapted(family)
+    base_model = random_model(family).double()
+    before = logits(base_model)
     merged = dict(merged_parameters(model))
-    assert merged.keys() == dict(plain.named_parameters()).keys()
+    assert merged.keys() == dict(base_model.named_parameters()).keys()
     with torch.no_grad():
-        for name, parameter in plain.named_parameters():
+        for name, parameter in base_model.named_parameters():
             parameter.copy_(merged[name])
-    torch.testing.assert_close(logits(plain), logits(model), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(logits(base_model), logits(model), rtol=1e-6, atol=1e-6)
     assert not torch.allclose(logits(model), before, rtol=1e-3)
 
 
@@ -96,9 +97,9 @@ def test_the_sum_is_made_in_float32():
     layer = model.get_submodule(name)
     pushed = dict(merged_parameters(model))[f"{name}.weight"]
     A, B = layer.lora_A["default"].weight, layer.lora_B["default"].weight
-    exact = layer.base_layer.weight.double() + 16 * B.double() @ A.double()
+    reference = layer.base_layer.weight.double() + 16 * B.double() @ A.double()
     assert pushed.dtype == torch.float32
-    torch.testing.assert_close(pushed.double(), exact, rtol=1e-6, atol=1e-7)
+    torch.testing.assert_close(pushed.double(), reference, rtol=1e-6, atol=1e-7)
 
 
 @pytest.mark.parametrize(
@@ -132,18 +133,19 @@ def test_files_keep_it_and_merge_it(family, tmp_path):
     add_adapter(again, 2, 32, "all-linear", 9)
     load_adapter(again, tmp_path)
     assert all(map(torch.equal, trained(model), trained(again)))
-    plain = random_model(family)
-    merge(plain, tmp_path)
+    base_model = random_model(family)
+    merge(base_model, tmp_path)
     for name, tensor in merged_parameters(model):
-        assert torch.equal(plain.get_parameter(name), tensor)
+        assert torch.equal(base_model.get_parameter(name), tensor)
 
 
 def test_an_adapter_is_merged_into_halves_as_training_pushes_it(tmp_path):
-    model, plain = adapted(dtype=torch.bfloat16), random_model("qwen2-tied").bfloat16()
+    model = adapted(dtype=torch.bfloat16)
+    base_model = random_model("qwen2-tied").bfloat16()
     save(model, tmp_path)
-    merge(plain, tmp_path)
+    merge(base_model, tmp_path)
     for name, tensor in merged_parameters(model):  # in float32, which the engine rounds once
-        assert torch.equal(plain.get_parameter(name), tensor.bfloat16())
+        assert torch.equal(base_model.get_parameter(name), tensor.bfloat16())
 
 
 def test_peft_reads_the_files(tmp_path):

@@ -46,7 +46,8 @@ def test_one_query_a_row_is_computed_as_by_transformers():
 
 
 def test_no_key_is_copied_for_heads_that_share_it(monkeypatch):
-    shapes, compute = [], torch.nn.functional.scaled_dot_product_attention
+    shapes = []
+    compute = torch.nn.functional.scaled_dot_product_attention
 
     def spy(query, key, *args, **kwargs):
         shapes.append((tuple(query.shape), tuple(key.shape)))

@@ -36,11 +36,11 @@ def figures(policy: Policy, length: int):
 
 
 def test_where_torch_fails_all_run_as_written_and_one_line_says_so(monkeypatch, caplog):
-    tried = []
+    attempts = []
 
     def compile_none(function, dynamic):
         def run(*args):
-            tried.append(function)
+            attempts.append(function)
             raise torch._dynamo.exc.TorchDynamoException("no compiler\nat all")
 
         return run
@@ -48,7 +48,7 @@ def test_where_torch_fails_all_run_as_written_and_one_line_says_so(monkeypatch, 
     monkeypatch.setattr(torch, "compile", compile_none)
     twice, thrice = (compiled(lambda x, times=times: times * x) for times in (2, 3))
     assert (twice(5), twice(6), thrice(7)) == (10, 12, 21)
-    assert len(tried) == 1
+    assert len(attempts) == 1
     (record,) = caplog.records
     assert "optim.compile: torch cannot (no compiler); the update runs" in record.getMessage()
 

@@ -7,7 +7,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlvr_cli.model.head import ChunkedHead, Head, product
 
-N, H, V, KNOWN = 11, 6, 40, 37
+N = 11
+H = 6
+V = 40
+KNOWN = 37
 
 
 def inputs(dtype=torch.float64, tokens=N):
@@ -22,7 +25,7 @@ def inputs(dtype=torch.float64, tokens=N):
 @pytest.mark.parametrize("entropy_gradient", [True, False])
 def test_chunks_are_the_plain_form_and_its_gradient(rows, has_bias, entropy_gradient):
     states, weight, bias, target = inputs()
-    given = (states, weight, *([bias] if has_bias else []))
+    parameters = (states, weight, *([bias] if has_bias else []))
     plain = Categorical(logits=((states @ weight.T + bias * has_bias) / 0.7)[:, :KNOWN])
     expected = plain.log_prob(target), plain.entropy()
     head = Head(KNOWN, 0.7, rows, True, entropy_gradient)
@@ -34,7 +37,7 @@ def test_chunks_are_the_plain_form_and_its_gradient(rows, has_bias, entropy_grad
         sum((weights * values).sum() for weights, values in zip(upstream, pair, strict=True))
         for pair in (actual, expected)
     ]
-    gradients = [torch.autograd.grad(total, given) for total in totals]
+    gradients = [torch.autograd.grad(total, parameters) for total in totals]
     for ours, theirs in zip((*actual, *gradients[0]), (*expected, *gradients[1]), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
@@ -53,8 +56,8 @@ def test_frozen_weights_get_no_gradient_and_no_memory():
 def test_numbers_of_16_bits_have_logits_in_float32_and_a_gradient_that_is_rounded_once():
     """Rounded logits are 0.01 off; gradients rounded in each of 600 chunks lose what is small."""
     states, weight, _, target = inputs(torch.bfloat16, 600)
-    exact = [tensor.detach().double().requires_grad_() for tensor in (states, weight)]
-    expected = (exact[0] @ exact[1].T).log_softmax(-1).gather(-1, target[:, None])[:, 0]
+    reference = [tensor.detach().double().requires_grad_() for tensor in (states, weight)]
+    expected = (reference[0] @ reference[1].T).log_softmax(-1).gather(-1, target[:, None])[:, 0]
     actual, _ = ChunkedHead.apply(states, weight, None, target, Head(V, 1.0, 1, False, False))
     assert actual.dtype == torch.float32
     torch.testing.assert_close(actual.double(), expected, rtol=0, atol=1e-5)
@@ -63,8 +66,8 @@ def test_numbers_of_16_bits_have_logits_in_float32_and_a_gradient_that_is_rounde
     for total in (actual.sum(), expected.sum()):
         total.backward()
     assert weight.grad.dtype == torch.bfloat16
-    scale = exact[1].grad.abs().max()
-    assert (weight.grad - exact[1].grad).abs().max() < 2**-8 * scale
+    scale = reference[1].grad.abs().max()
+    assert (weight.grad - reference[1].grad).abs().max() < 2**-8 * scale
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -79,9 +82,11 @@ def test_nothing_larger_than_a_chunk_of_logits_is_ever_made():
 
     class Largest(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            made = function(*args, **(kwargs or {}))
-            largest[0] = max(largest[0], made.numel() if isinstance(made, torch.Tensor) else 0)
-            return made
+            allocations = function(*args, **(kwargs or {}))
+            largest[0] = max(
+                largest[0], allocations.numel() if isinstance(allocations, torch.Tensor) else 0
+            )
+            return allocations
 
     states = torch.randn(1024, H, requires_grad=True)
     weight, target = torch.randn(900, H, requires_grad=True), torch.zeros(1024, dtype=torch.long)

@@ -55,10 +55,8 @@ def test_padded_rows_by_hand():
 def test_the_token_before_is_the_same_packed_and_padded(rows):
     prompts = [[90 + which] * (which + 1) for which, _ in rows]
     responses = [[10 * number + t for t in range(n)] for number, (_, n) in enumerate(rows)]
-    packed, padded = (
-        pack(prompts, responses, CPU, torch.float32),
-        pad(prompts, responses, CPU, torch.float32),
-    )
+    packed = pack(prompts, responses, CPU, torch.float32)
+    padded = pad(prompts, responses, CPU, torch.float32)
     for number, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
         before = [prompt[-1], *response[:-1]]
         for way in (packed, padded):

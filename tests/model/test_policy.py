@@ -8,6 +8,7 @@ import torch
 from conftest import double_model, random_model
 from families import VOCAB
 from small_samples import Row, samples_of
+from torch.distributed.tensor import DTensor
 
 import rlvr_cli.model.policy
 from rlvr_cli.core.errors import UserError
@@ -18,13 +19,13 @@ from rlvr_cli.model.policy import (
     Critic,
     Policy,
     check_as_trained,
-    keeps_whole,
+    keeps_full_weights,
     recompute,
-    share_out,
+    shard_module,
     weights_digest,
 )
 from rlvr_cli.model.settings import OptimConfig
-from rlvr_cli.ranks.group import is_shared, own_slice
+from rlvr_cli.ranks.group import local_shard
 from rlvr_cli.training.batch import micro_batches
 
 ROWS = [
@@ -104,13 +105,15 @@ def test_rows_of_logits_at_once_by_hand():
 @pytest.mark.parametrize(("rows", "chunks"), [(8, []), (7, [7, 1])])
 def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch, rows, chunks):
     """Of 4 + 1 + 3 responses' tokens; a chunk's logits are computed once forth and once back."""
-    policy, made, compute = Policy(random_model(), VOCAB, 1.0), [], head.logits_of
+    policy = Policy(random_model(), VOCAB, 1.0)
+    made = []
+    compute = head.compute_logits
 
     def spy(states, *args):
         made.append(len(states))
         return compute(states, *args)
 
-    monkeypatch.setattr(head, "logits_of", spy)
+    monkeypatch.setattr(head, "compute_logits", spy)
     monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", rows * VOCAB)
     _, actual = stats(policy)
     assert made == chunks
@@ -164,12 +167,12 @@ def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone
     for again in (False, True):
         policy = Policy(random_model(family).double(), VOCAB, 0.7)
         weights = {p.data_ptr() for p in policy.parameters()}
-        kept = [0]
+        saved_numbers = [0]
         if again:
             recompute(policy)
 
-        def count(tensor, weights=weights, kept=kept):
-            kept[0] += 0 if tensor.data_ptr() in weights else tensor.numel()
+        def count(tensor, weights=weights, saved_numbers=saved_numbers):
+            saved_numbers[0] += 0 if tensor.data_ptr() in weights else tensor.numel()
             return tensor
 
         (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
@@ -178,7 +181,7 @@ def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone
         _, of = stats(policy)
         of.logprobs.sum().backward()
         gradients = [p.grad for p in policy.parameters() if p.grad is not None]
-        actual.append((kept[0], [of.logprobs, of.entropy, *gradients]))
+        actual.append((saved_numbers[0], [of.logprobs, of.entropy, *gradients]))
         with torch.no_grad():
             assert torch.equal(stats(policy)[1].logprobs, of.logprobs)
     (all_of_it, plain), (inputs, again) = actual
@@ -201,20 +204,20 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
     critic = Critic(policy.model, True)
     torch.nn.init.normal_(critic.head.weight)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
-    _, exact = stats(policy)
-    exact.logprobs.sum().backward()
+    _, reference = stats(policy)
+    reference.logprobs.sum().backward()
     gradients = [p.grad.clone() for p in policy.parameters()]
     policy.zero_grad()
     values = critic(batch.inputs, None).detach()
     for module in (policy, critic):
-        share_out(module, OptimConfig(precision="bfloat16", offload=offload))
-    _, near = stats(policy)
-    assert near.states.dtype == torch.bfloat16
-    near.logprobs.sum().backward()
-    assert 0 < (near.logprobs - exact.logprobs).abs().max() < 0.5
+        shard_module(module, OptimConfig(precision="bfloat16", offload=offload))
+    _, rounded = stats(policy)
+    assert rounded.states.dtype == torch.bfloat16
+    rounded.logprobs.sum().backward()
+    assert 0 < (rounded.logprobs - reference.logprobs).abs().max() < 0.5
     for parameter, gradient in zip(policy.parameters(), gradients, strict=True):
         assert parameter.dtype == parameter.grad.dtype == torch.float64
-        ours = own_slice(parameter.grad).flatten()
+        ours = local_shard(parameter.grad).flatten()
         assert torch.nn.functional.cosine_similarity(ours, gradient.flatten(), 0) > 0.98
     actual = critic(batch.inputs, None)
     assert actual.dtype == torch.float64
@@ -226,24 +229,25 @@ def test_shared_out_over_one_process_it_computes_in_another_type(offload):
 def test_weights_stay_whole_until_they_were_passed_backward(spares):
     """And after no pass that has no backward: there the next update would be missed."""
     settings = {"precision": "bfloat16", "weights": "float32", "checkpointing": "off"}
-    optim, policy = OptimConfig(**settings | spares), Policy(double_model(), VOCAB, 1.0)
-    share_out(policy, optim)
+    optim = OptimConfig(**settings | spares)
+    policy = Policy(double_model(), VOCAB, 1.0)
+    shard_module(policy, optim)
 
     def whole():
-        return not any(is_shared(parameter) for parameter in policy.parameters())
+        return not any(isinstance(parameter, DTensor) for parameter in policy.parameters())
 
     with torch.no_grad():
         stats(policy)
     assert not whole()
     _, actual = stats(policy)
-    assert whole() == keeps_whole(optim) == (not spares)
+    assert whole() == keeps_full_weights(optim) == (not spares)
     actual.logprobs.sum().backward()
     assert not whole()
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(1.0)
-    _, moved = stats(policy)
-    assert (moved.logprobs - actual.logprobs).abs().max() > 1e-3
+    _, shifted = stats(policy)
+    assert (shifted.logprobs - actual.logprobs).abs().max() > 1e-3
 
 
 @pytest.mark.usefixtures("_one_process")
@@ -253,7 +257,7 @@ def test_what_trains_is_held_against_the_models_own_numbers(monkeypatch):
     samples = [(row.prompt_ids, row.response_ids) for row in ROWS]
     policy = Policy(model, VOCAB, 0.5, choose_forward(model, VOCAB, samples, 128))
     check_as_trained(policy, 1e-5)
-    share_out(policy, OptimConfig(precision="bfloat16"))
+    shard_module(policy, OptimConfig(precision="bfloat16"))
     check_as_trained(policy, 0.1)
     assert policy.temperature == 0.5
     with pytest.raises(UserError, match=r"LlamaForCausalLM cannot be trained as set: .* nats off"):
@@ -269,17 +273,18 @@ def test_what_trains_is_held_against_the_models_own_numbers(monkeypatch):
 @pytest.mark.parametrize("has_own_body", [True, False])
 def test_a_critics_values_by_hand(has_own_body):
     model = random_model().bfloat16()
-    policy, critic = Policy(model, VOCAB, 1.0), Critic(model, has_own_body)
+    policy = Policy(model, VOCAB, 1.0)
+    critic = Critic(model, has_own_body)
     assert (critic.body is not None) == has_own_body
     assert (critic.head.weight.shape, critic.head.weight.dtype) == ((1, 32), torch.float32)
     (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
     states = policy(batch.inputs, with_head=False)
-    given = None if has_own_body else states
-    assert not critic(batch.inputs, given).any()
+    policy_states = None if has_own_body else states
+    assert not critic(batch.inputs, policy_states).any()
     torch.nn.init.normal_(critic.head.weight)
     critic.head.bias.data.fill_(2.0)
     expected = states.float() @ critic.head.weight[0] + 2.0
-    actual = critic(batch.inputs, given)
+    actual = critic(batch.inputs, policy_states)
     torch.testing.assert_close(actual[batch.mask.bool()], expected)
     assert not actual[~batch.mask.bool()].any()
     if has_own_body:
@@ -292,6 +297,6 @@ def test_a_critics_values_by_hand(has_own_body):
 
 def test_the_checksum_of_weights_is_that_of_their_checksums_in_order():
     weights = [torch.tensor([1.0, 2.0]), torch.tensor([[3, 4]], dtype=torch.int64)]
-    each = [hashlib.sha256(weight.numpy().tobytes()).digest() for weight in weights]
-    assert weights_digest(weights) == hashlib.sha256(each[0] + each[1]).hexdigest()
-    assert weights_digest(weights[::-1]) == hashlib.sha256(each[1] + each[0]).hexdigest()
+    digests = [hashlib.sha256(weight.numpy().tobytes()).digest() for weight in weights]
+    assert weights_digest(weights) == hashlib.sha256(digests[0] + digests[1]).hexdigest()
+    assert weights_digest(weights[::-1]) == hashlib.sha256(digests[1] + digests[0]).hexdigest()

@@ -29,9 +29,9 @@ def test_a_missing_template_and_one_that_opens_think_are_said(rlvr, tmp_path, te
         (model / "chat_template.jinja").unlink()
     else:
         (model / "chat_template.jinja").write_text(template)
-    done = rlvr("sample", "What is 1 + 1?", "--model", "./model")
-    assert done.returncode == 0, done.stderr
-    assert message in done.stderr
-    prompt = json.loads(done.stdout)["prompt"]
+    result = rlvr("sample", "What is 1 + 1?", "--model", "./model")
+    assert result.returncode == 0, result.stderr
+    assert message in result.stderr
+    prompt = json.loads(result.stdout)["prompt"]
     assert prompt.endswith("<think>") == (template is not None)
     assert message not in rlvr("sample", "What is 1 + 1?").stderr

@@ -26,11 +26,12 @@ def side_by_side(count: int, work: Callable[[], object], place: Path) -> None:
     common |= {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
     place.mkdir(parents=True, exist_ok=True)
     children = [_forked(rank, common, work, place) for rank in range(count)]
-    deadline, statuses = time.monotonic() + _LIMIT_S, {}
+    deadline = time.monotonic() + _LIMIT_S
+    statuses = {}
     while len(statuses) < count:
         for child in children:
-            done, status = os.waitpid(child, os.WNOHANG) if child not in statuses else (0, 0)
-            if done:
+            ended_pid, status = os.waitpid(child, os.WNOHANG) if child not in statuses else (0, 0)
+            if ended_pid:
                 statuses[child] = status
         if time.monotonic() > deadline or any(statuses.values()):
             for child in set(children) - statuses.keys():

@@ -12,7 +12,7 @@ from rlvr_cli.core.signals import Interrupts
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from rlvr_cli.ranks import exchange
 from rlvr_cli.ranks.exchange import exchange_groups
-from rlvr_cli.ranks.launch import rank
+from rlvr_cli.ranks.process import rank
 from verifiers import Verdict, Verification
 
 FIVE = [Prompt(Problem(str(n), "?", "1"), "?", (n, 7), False) for n in range(5)]

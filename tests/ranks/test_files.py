@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.model.pretrained import stored_weights
-from rlvr_cli.ranks.group import is_first, own_slice, shard, world
+from rlvr_cli.ranks.group import is_first, local_shard, shard, world
 from rlvr_cli.runs import checkpoint
 from rlvr_cli.runs.checkpoint import (
     checkpoints,
@@ -79,7 +79,7 @@ def loaded(run: Path) -> None:
         model = shared_out(family, seed=1)
         load_weights(checkpoints(run / family)[0], model)
         for mine, other in zip(model.parameters(), shared_out(family).parameters(), strict=True):
-            assert torch.equal(own_slice(mine), own_slice(other))
+            assert torch.equal(local_shard(mine), local_shard(other))
 
 
 def full(place: Path) -> None:
@@ -125,6 +125,7 @@ def test_checkpoints_are_those_of_one_process_to_the_byte_and_any_number_reads_t
 def test_names_and_bytes_are_those_of_transformers(family, tmp_path):
     model = random_model(family)
     model.save_pretrained(tmp_path)
-    theirs, ours = load_file(tmp_path / "model.safetensors"), dict(stored_weights(model))
+    theirs = load_file(tmp_path / "model.safetensors")
+    ours = dict(stored_weights(model))
     assert theirs.keys() == ours.keys()
     assert all(torch.equal(ours[name], item) for name, item in theirs.items())

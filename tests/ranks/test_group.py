@@ -28,9 +28,25 @@ from rlvr_cli.ranks.group import (
 from rlvr_cli.runs import checkpoint
 from rlvr_cli.runs.checkpoint import read_tensors
 
-SMALL = ("--prompts", "3", "-n", "4", "--max-tokens", "30", "--limit", "16", "--quiet")
-SMALL += ("--set", "checkpoint.every=1", "--set", "eval.limit=3", "--set", "checkpoint.keep=9")
-SMALL += ("--set", "optim.micro_tokens=150")
+SMALL = (
+    "--prompts",
+    "3",
+    "-n",
+    "4",
+    "--max-tokens",
+    "30",
+    "--limit",
+    "16",
+    "--quiet",
+    "--set",
+    "checkpoint.every=1",
+    "--set",
+    "eval.limit=3",
+    "--set",
+    "checkpoint.keep=9",
+    "--set",
+    "optim.micro_tokens=150",
+)
 CREATED = re.compile(r'"created": "[^"]*"|"speed": \[[^]]*\]')
 
 
@@ -88,20 +104,20 @@ def test_a_run_goes_on_with_any_number_of_processes(counts, whole, tmp_path):
     run = tmp_path / "run"
     for step, processes in enumerate(counts, 1):
         which = ("--resume", run) if step > 1 else (*SMALL, "--out", run)
-        asked = ("train", *which, "--steps", step)
+        arguments = ("train", *which, "--steps", step)
         if processes == 1:
-            assert invoke(*asked).exit_code == 0
+            assert invoke(*arguments).exit_code == 0
         else:
-            side_by_side(processes, lambda asked=asked: command(*asked), tmp_path)
+            side_by_side(processes, lambda arguments=arguments: command(*arguments), tmp_path)
     assert len(list((run / "checkpoints" / "step-3").glob("model-*"))) > 1
     assert len(list((run / "checkpoints" / "step-3" / "trainer").glob("state-*"))) > 2
     same_files(run, whole)
 
 
 def test_a_result_is_that_of_one_process_to_the_byte(tmp_path):
-    asked = ("eval", "chains", "--limit", "5", "-n", "3", "--max-tokens", "30", "--quiet")
-    assert invoke(*asked, "--out", tmp_path / "one").exit_code == 0
-    side_by_side(2, lambda: command(*asked, "--out", tmp_path / "two"), tmp_path)
+    arguments = ("eval", "chains", "--limit", "5", "-n", "3", "--max-tokens", "30", "--quiet")
+    assert invoke(*arguments, "--out", tmp_path / "one").exit_code == 0
+    side_by_side(2, lambda: command(*arguments, "--out", tmp_path / "two"), tmp_path)
     files = sorted(p for p in (tmp_path / "one").rglob("*") if p.is_file())
     assert len(files) >= 2
     for path in files:
@@ -122,9 +138,9 @@ def exchange() -> None:
     with pytest.raises(OSError, match="no room") as failed:
         gather(None, None if first else OSError(28, "no room", "there"))
     assert (failed.value.errno, failed.value.filename) == (28, "there")
-    done: list[int] = []
-    by_the_first(lambda: done.append(1))
-    assert done == [1] * first
+    calls: list[int] = []
+    by_the_first(lambda: calls.append(1))
+    assert calls == [1] * first
     assert sum_values({"a": 0.5, "b": 1.0 if first else 2.0}) == {"a": 1.0, "b": 3.0}
 
 
@@ -158,12 +174,17 @@ def test_a_port_in_use_is_one_line(monkeypatch):
 
     monkeypatch.setattr(group, "report_claims", [])
     monkeypatch.setattr(torch.distributed, "is_initialized", lambda: False)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = str(taken.getsockname()[1])
-        where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": "2", "RANK": "0"}
-        for name, value in where.items():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        port = str(listener.getsockname()[1])
+        environment = {
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": port,
+            "WORLD_SIZE": "2",
+            "RANK": "0",
+        }
+        for name, value in environment.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(UserError, match=f"do not meet at 127.0.0.1:{port}.*address.* in use"):
             start()
@@ -180,10 +201,10 @@ def test_more_processes_than_gpus_are_one_line(monkeypatch):
 
 
 def test_a_model_that_cannot_be_shared_out_is_one_line(monkeypatch, tmp_path):
-    plain = Qwen2ForCausalLM.__init__
+    original_init = Qwen2ForCausalLM.__init__
 
     def with_a_scale(self, config) -> None:
-        plain(self, config)
+        original_init(self, config)
         self.scale = torch.nn.Parameter(torch.ones(()))
 
     def work() -> None:

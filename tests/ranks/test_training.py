@@ -12,11 +12,12 @@ from safetensors.torch import load_file, save_file
 from side_by_side import side_by_side
 from small_runs import repeatable
 from small_trainer import has_even, make_trainer, steps, weights
+from torch.distributed.tensor import DTensor
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.ranks.group import is_first, is_shared, shard, whole
+from rlvr_cli.ranks.group import full_tensor, is_first, shard
 from rlvr_cli.training.trainer import Trainer
 
 SMALL = ("steps=3", "optim.micro_tokens=40")
@@ -24,13 +25,16 @@ PRESETS = {
     "dapo": ("algo=dapo", "rollout.prompts=2"),
     "grpo": ("algo=grpo", "optim.checkpointing=on"),
     "iterative": (
-        *("algo=grpo", "algorithm.kl.reference=iterative", "algorithm.kl.reference.every=2"),
+        "algo=grpo",
+        "algorithm.kl.reference=iterative",
+        "algorithm.kl.reference.every=2",
         "algorithm.kl.reference.resets_optimizer=true",
     ),
     # With the engine's log-probabilities as old ones the ratio is 1 but for rounding, and not
     # exactly, which AdamW carries into weights without a gradient.
     "ppo": (
-        *("algo=ppo", "algorithm.advantage.critic.warmup=1"),
+        "algo=ppo",
+        "algorithm.advantage.critic.warmup=1",
         "algorithm.old_logprobs=trainer",
     ),
     "shared critic": ("algo=ppo", "algorithm.advantage.critic=shared", "algorithm.epochs=2"),
@@ -63,10 +67,10 @@ def keep(trainer: Trainer, place: Path) -> None:
     optimizer = trainer.updater.optimizer
     held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     rows = steps(trainer, place)
-    state = {name: whole(t.detach()) for name, t in trainer.state_dict().tensors.items()}
+    state = {name: full_tensor(t.detach()) for name, t in trainer.state_dict().tensors.items()}
     numbers = {str(index): tensor for index, tensor in enumerate(weights(trainer))}
     if is_first():
-        (place / "shared").write_text(json.dumps(list(map(is_shared, held))))
+        (place / "shared").write_text(json.dumps([isinstance(p, DTensor) for p in held]))
         (place / "metrics").write_text(json.dumps([repeatable(row) for row in rows]))
         save_file({key: tensor.contiguous() for key, tensor in numbers.items()}, place / "weights")
         save_file({key: tensor.contiguous() for key, tensor in state.items()}, place / "state")
@@ -78,7 +82,8 @@ SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in PRESETS if name !
 @pytest.fixture(scope="module", params=["dapo", *SLOW])
 def runs(request, tmp_path_factory) -> tuple[str, Path, Path]:
     """A preset, and what one and two processes made of it."""
-    name, place = request.param, tmp_path_factory.mktemp("runs")
+    name = request.param
+    place = tmp_path_factory.mktemp("runs")
     trained(place / "alone", name)
     side_by_side(2, lambda: trained(place / "two", name), place / "two")
     return name, place / "alone", place / "two"
@@ -162,8 +167,8 @@ def families(place: Path) -> None:
         model.set_attn_implementation("eager")
         forward = models.Forward(packed=False, attention="eager", plain_head=False)
         item = ("steps=1", "rollout.samples=3", "rollout.prompts=2", "optim.micro_tokens=1")
-        asked = (*item, "algo=rloo", "rollout.mismatch_limit=9")
-        keep(make_trainer(has_even, *asked, model=model, forward=forward), place / family)
+        settings = (*item, "algo=rloo", "rollout.mismatch_limit=9")
+        keep(make_trainer(has_even, *settings, model=model, forward=forward), place / family)
 
 
 @pytest.mark.slow
@@ -186,6 +191,6 @@ def test_what_torch_cannot_share_out_is_refused_with_its_reason():
         with pytest.raises(UserError, match=r"cannot share out Scaled \(.*scalar.*leave --proc"):
             shard(Scaled(), ())
         shard(model := random_model().to("meta"), decoder_layers(model))
-        assert all(map(is_shared, model.parameters()))
+        assert all(isinstance(p, DTensor) for p in model.parameters())
     finally:
         torch.distributed.destroy_process_group()

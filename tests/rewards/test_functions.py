@@ -28,7 +28,7 @@ graded = Graded()
 
 
 @pytest.fixture
-def asked(tmp_path, monkeypatch):
+def call_function(tmp_path, monkeypatch):
     """Ask a function of the file for two responses, as a worker would."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in [n for n in sys.modules if n == "my" or n.startswith("reward_")]:
@@ -45,14 +45,14 @@ def asked(tmp_path, monkeypatch):
     return ask
 
 
-def test_a_file_a_module_and_an_entry_point_are_one_function(asked, monkeypatch):
+def test_a_file_a_module_and_an_entry_point_are_one_function(call_function, monkeypatch):
     points = EntryPoints([EntryPoint("installed", "my:words", functions.GROUP)])
     monkeypatch.setattr(functions, "entry_points", lambda group: points)
     source = hashlib.sha256(CODE.encode()).hexdigest()
     for spec in ("my.py:words", "my:words", "my.words", "installed"):
-        assert asked(spec, "a banana", "b") == {"source": source, "rewards": [4.0, 0.0]}
-    assert asked("my.py:batch", "a banana", "b")["rewards"] == [8.0, 1.0]
-    assert asked("my.py:graded", "b")["rewards"] == [2.0]
+        assert call_function(spec, "a banana", "b") == {"source": source, "rewards": [4.0, 0.0]}
+    assert call_function("my.py:batch", "a banana", "b")["rewards"] == [8.0, 1.0]
+    assert call_function("my.py:graded", "b")["rewards"] == [2.0]
 
 
 @pytest.mark.parametrize(
@@ -65,16 +65,16 @@ def test_a_file_a_module_and_an_entry_point_are_one_function(asked, monkeypatch)
         ("my.py:short", "it returned 1 rewards for 2 responses"),
         ("my.py:single", "TypeError: 'float' object is not iterable"),
         ("my.py:one", "my.py:one: a reward takes (problem, response) or (problems, responses)"),
-        ("my.py:number", "my.py:number: number is no function"),
+        ("my.py:number", "my.py:number: number is not a function"),
         ("my.py:gone", "my.py:gone: it has no function gone"),
-        ("my.py", "my.py: name one of its functions behind a colon; it has words, batch, fails,"),
+        ("my.py", "my.py: name one of its functions after a colon; it has words, batch, fails,"),
         ("gone.py", "gone.py: no such file"),
         ("gone.module:f", "gone.module:f: ModuleNotFoundError: No module named 'gone'"),
         ("installed", "installed: no such reward; installed are none"),
     ],
 )
-def test_what_goes_wrong_is_said_in_a_line(asked, spec, message):
-    error = asked(spec, "", "a")["error"]
+def test_what_goes_wrong_is_said_in_a_line(call_function, spec, message):
+    error = call_function(spec, "", "a")["error"]
     assert error.startswith(message)
     assert "\n" not in error
 
@@ -84,23 +84,23 @@ def test_what_goes_wrong_is_said_in_a_line(asked, spec, message):
     [
         ("def f(:", "SyntaxError: invalid syntax (own.py, line 1)"),
         ("import sys\nsys.exit(1)", "line 2: SystemExit: 1"),
-        ("x = 1", "name one of its functions behind a colon; it has none"),
+        ("x = 1", "name one of its functions after a colon; it has none"),
     ],
 )
-def test_a_file_that_cannot_be_loaded_is_said_in_a_line(asked, tmp_path, code, message):
+def test_a_file_that_cannot_be_loaded_is_said_in_a_line(call_function, tmp_path, code, message):
     (tmp_path / "own.py").write_text(code)
-    assert asked("own.py", "a")["error"] == f"own.py: {message}"
+    assert call_function("own.py", "a")["error"] == f"own.py: {message}"
 
 
-def test_one_function_needs_no_name(asked, tmp_path):
+def test_one_function_needs_no_name(call_function, tmp_path):
     (tmp_path / "json.py").write_text("def _own(x): pass\ndef only(problem, response): return 7")
-    assert asked("json.py", "a")["rewards"] == [7.0]
+    assert call_function("json.py", "a")["rewards"] == [7.0]
     (tmp_path / "json.py").write_text("def other(a, b): return 7\ndef reward(a, b): return 8")
-    assert asked("json.py", "a")["rewards"] == [8.0]
+    assert call_function("json.py", "a")["rewards"] == [8.0]
     assert "only" not in vars(sys.modules["json"])
 
 
-def test_one_helper_never_stands_for_another_of_its_name(asked, tmp_path):
+def test_one_helper_never_stands_for_another_of_its_name(call_function, tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "beside.py").write_text("VALUE = 1.0")
@@ -127,26 +127,28 @@ def test_one_helper_never_stands_for_another_of_its_name(asked, tmp_path):
     ],
 )
 def test_a_parameter_gets_what_its_name_says_or_the_function_is_refused(
-    asked, tmp_path, signature, expected
+    call_function, tmp_path, signature, expected
 ):
     names = {"response": "len(response)", "completion": "len(completion)"}
     body = next((text for name, text in names.items() if name in signature), "0")
     (tmp_path / "own.py").write_text(f"def own({signature}): return {body}")
     if isinstance(expected, float):
-        assert asked("own.py", "four")["rewards"] == [expected]
+        assert call_function("own.py", "four")["rewards"] == [expected]
     else:
-        error = asked("own.py", "four")["error"]
+        error = call_function("own.py", "four")["error"]
         assert error.startswith("own.py: a reward takes (problem, response) or (problems, respon")
         assert expected in error
 
 
-def test_lists_in_the_other_order_and_what_is_no_reward(asked, tmp_path):
+def test_lists_in_the_other_order_and_what_is_no_reward(call_function, tmp_path):
     (tmp_path / "own.py").write_text(
         "def own(responses, problems): return [len(r) + (p['word'] == 'a') for r, p in "
         "zip(responses, problems)]"
     )
-    assert asked("own.py", "four", "")["rewards"] == [5.0, 1.0]
+    assert call_function("own.py", "four", "")["rewards"] == [5.0, 1.0]
     (tmp_path / "own.py").write_text("async def own(problem, response): return 1")
-    assert asked("own.py", "")["error"].endswith("not async (problem, response)")
+    assert call_function("own.py", "")["error"].endswith("not async (problem, response)")
     (tmp_path / "own.py").write_text("def own(problem, response): return [0.98] * 99")
-    assert asked("own.py", "")["error"].endswith("0.98, 0.98, 0.98, ...], not a finite number")
+    assert call_function("own.py", "")["error"].endswith(
+        "0.98, 0.98, 0.98, ...], not a finite number"
+    )

@@ -15,15 +15,15 @@ from verifiers import Verdict
 
 
 @pytest.fixture
-def made(tmp_path, monkeypatch):
+def make_rewarder(tmp_path, monkeypatch):
     """Open the rewards of a file; all is closed at the end."""
     opened = []
     monkeypatch.chdir(tmp_path)
 
     def make(code: str, *functions: str, **settings) -> Rewarder:
         (tmp_path / "my.py").write_text(code)
-        asked = RewardConfig(functions=functions or ("my.py",), workers=1, **settings)
-        opened.append(Rewarder(asked, max_tokens=10))
+        config = RewardConfig(functions=functions or ("my.py",), workers=1, **settings)
+        opened.append(Rewarder(config, max_tokens=10))
         return opened[-1]
 
     yield make
@@ -41,28 +41,28 @@ def test_without_functions_a_reward_is_the_verdict_and_no_process_is_started():
     assert [(item.reward, item.rewards) for item in group.rollouts] == [(1.0, {}), (-1.0, {})]
 
 
-def test_each_value_is_kept_and_their_weighted_sum_trains(made):
+def test_each_value_is_kept_and_their_weighted_sum_trains(make_rewarder):
     code = "def reward(problem, response): return len(problem['id']) + len(response)"
-    rewarder = made(code, "my.py:0.5", "math:2", "format:0.25", "length", wrong=0.0)
+    rewarder = make_rewarder(code, "my.py:0.5", "math:2", "format:0.25", "length", wrong=0.0)
     group = rewarded(rewarder, made_group("a", RIGHT, WRONG))
     length = -len(group.rollouts[0].completion.token_ids) / 10
-    own = len(group.prompt.problem.id) + len("text")
-    first = {"my": own, "math": 1.0, "format": 1.0, "length": length}
+    user_reward = len(group.prompt.problem.id) + len("text")
+    first = {"my": user_reward, "math": 1.0, "format": 1.0, "length": length}
     assert [item.rewards for item in group.rollouts] == [first, first | {"math": 0.0}]
     assert [item.reward for item in group.rollouts] == pytest.approx(
-        [own / 2 + 2 + 0.25 + length, own / 2 + 0.25 + length]
+        [user_reward / 2 + 2 + 0.25 + length, user_reward / 2 + 0.25 + length]
     )
     assert rewarder.sources == {"my": hashlib.sha256(code.encode()).hexdigest()}
 
 
-def test_a_batch_is_a_group(made):
+def test_a_batch_is_a_group(make_rewarder):
     code = "def reward(problems, responses): return [len(problems) + n for n in range(2)]"
-    group = rewarded(made(code), made_group("a", RIGHT, RIGHT))
+    group = rewarded(make_rewarder(code), made_group("a", RIGHT, RIGHT))
     assert [item.reward for item in group.rollouts] == [2.0, 3.0]
 
 
-def test_sampling_goes_on_while_a_function_runs(made, tmp_path):
-    rewarder = made(
+def test_sampling_goes_on_while_a_function_runs(make_rewarder, tmp_path):
+    rewarder = make_rewarder(
         "import os, time\n"
         "def reward(problem, response):\n"
         "    while not os.path.exists('sampled'): time.sleep(0.01)\n"
@@ -86,8 +86,8 @@ def test_sampling_goes_on_while_a_function_runs(made, tmp_path):
     assert [g.rollouts[0].is_correct for g in groups] == [True, False]
 
 
-def test_what_takes_too_long_is_a_timeout_that_never_trains(made):
-    rewarder = made(
+def test_what_takes_too_long_is_a_timeout_that_never_trains(make_rewarder):
+    rewarder = make_rewarder(
         "def reward(problem, response, seen=[]):\n    while True: pass\n", "my.py", timeout=0.2
     )
     group = rewarded(rewarder, made_group("a", RIGHT))
@@ -97,33 +97,33 @@ def test_what_takes_too_long_is_a_timeout_that_never_trains(made):
     assert rollout.verification.reason == "reward my: time limit"
 
 
-def test_a_function_that_fails_ends_with_its_line_and_the_problem(made):
-    rewarder = made("def reward(problem, response):\n    return {}[response]")
+def test_a_function_that_fails_ends_with_its_line_and_the_problem(make_rewarder):
+    rewarder = make_rewarder("def reward(problem, response):\n    return {}[response]")
     with pytest.raises(UserError, match=r"^reward my\.py: line 2: KeyError: 'text' \(problem "):
         rewarded(rewarder, made_group("a", RIGHT))
 
 
-def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(made, tmp_path):
+def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(make_rewarder, tmp_path):
     code = "import os\ndef reward(problem, response): {}; return 1.0"
-    rewarder = made(code.format("os._exit(0) if problem['id'] == 'lost' else 0"))
+    rewarder = make_rewarder(code.format("os._exit(0) if problem['id'] == 'lost' else 0"))
     sources = rewarder.sources
     changed = code.format("2")
     with pytest.raises(UserError, match="not the source that the run began with"):
-        made(changed, sources=sources)
-    lost = made_group("lost", RIGHT)
-    group = rewarded(rewarder, lost)  # the worker dies, and its successor loads the file anew
+        make_rewarder(changed, sources=sources)
+    lost_group = made_group("lost", RIGHT)
+    group = rewarded(rewarder, lost_group)  # the worker dies, and its successor loads the file anew
     assert group.rollouts[0].verification.reason == "reward my: worker died"
     with pytest.raises(UserError, match="not the source that the run began with"):
         rewarded(rewarder, made_group("a", RIGHT))
 
 
-def test_a_function_that_cannot_be_loaded_is_one_line(made):
+def test_a_function_that_cannot_be_loaded_is_one_line(make_rewarder):
     for code, message in (
         ("import os\nos._exit(1)", "--reward my.py: worker died"),
         ("raise ValueError('no key')", "--reward my.py: line 1: ValueError: no key"),
     ):
         with pytest.raises(UserError) as refused:
-            made(code)
+            make_rewarder(code)
         assert str(refused.value) == message
     with pytest.raises(UserError, match=r"--reward nothing: no such reward; .*built in are math"):
-        made("", "nothing")
+        make_rewarder("", "nothing")

@@ -15,7 +15,7 @@ OTHER_TORCH = "vLLM 0.26.0 is built for torch 2.11.0, and torch 2.13.0 is here"
 
 
 @pytest.mark.parametrize(
-    ("asked", "version", "mismatch", "has_gpu", "name", "reason"),
+    ("requested", "version", "mismatch", "has_gpu", "name", "reason"),
     [
         ("auto", "0.32.0", None, True, "vllm", "it is installed and there is a GPU"),
         ("auto", "0.32.0", None, False, "transformers", "there is no GPU"),
@@ -28,8 +28,8 @@ OTHER_TORCH = "vLLM 0.26.0 is built for torch 2.11.0, and torch 2.13.0 is here"
         ("transformers", "0.26.0", OTHER_TORCH, True, "transformers", "as set"),
     ],
 )
-def test_the_choice_and_its_reason(asked, version, mismatch, has_gpu, name, reason):
-    choice = choose(asked, version, mismatch, has_gpu)
+def test_the_choice_and_its_reason(requested, version, mismatch, has_gpu, name, reason):
+    choice = choose(requested, version, mismatch, has_gpu)
     assert isinstance(choice, EngineChoice)
     assert choice.name == name
     assert reason in choice.reason
@@ -63,7 +63,7 @@ def test_engine_and_trainer_that_disagree_stop_the_run():
 
 @pytest.mark.skipif(util.find_spec("vllm") is not None, reason="vLLM is installed here")
 def test_asking_for_vllm_without_it_is_one_line(rlvr):
-    done = rlvr("sample", "What is 1 + 1?", "--engine", "vllm")
-    assert done.returncode == 2
-    assert done.stderr.startswith("rlvr: error: --engine vllm: vLLM is not installed; install")
-    assert len(done.stderr.splitlines()) == 1
+    result = rlvr("sample", "What is 1 + 1?", "--engine", "vllm")
+    assert result.returncode == 2
+    assert result.stderr.startswith("rlvr: error: --engine vllm: vLLM is not installed; install")
+    assert len(result.stderr.splitlines()) == 1

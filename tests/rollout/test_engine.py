@@ -53,7 +53,9 @@ class Engines:
     """Engines of one kind; vLLM is started anew only where the shape of the model changes."""
 
     def __init__(self, kind: str) -> None:
-        self.kind, self.shape, self.running = kind, None, None
+        self.kind = kind
+        self.shape = None
+        self.running = None
 
     def __call__(
         self, model: PreTrainedModel, vocab_size: int = VOCAB, stop_ids: tuple[int, ...] = (STOP,)
@@ -125,7 +127,8 @@ def test_sampled_logprobs_are_the_trainers_also_after_a_push(engines, tied, temp
 
 
 def test_a_push_of_some_weights_only_is_seen_in_the_logprobs(engines):
-    engine, newer = engines(make_model(tied=False)), make_model(tied=False, seed=1)
+    engine = engines(make_model(tied=False))
+    newer = make_model(tied=False, seed=1)
     half = [(n, p) for n, p in newer.named_parameters() if "layers.1" in n]
     engine.sync_weights(half)
     groups = run(engine, SamplingParams(samples=3, max_tokens=12))
@@ -158,7 +161,8 @@ def test_every_prompt_gets_its_samples_and_their_finish_reasons(engines):
 
 
 def test_a_response_does_not_depend_on_its_company(engines):
-    engine, params = engines(make_model()), SamplingParams(samples=4, max_tokens=20)
+    engine = engines(make_model())
+    params = SamplingParams(samples=4, max_tokens=20)
     together = ids(run(engine, params))
     for p, prompt in enumerate(PROMPTS):
         alone = ids(run(engine, params, [prompt], [SEEDS[p]]))[0]
@@ -168,7 +172,8 @@ def test_a_response_does_not_depend_on_its_company(engines):
 
 
 def test_seeds_choose_the_responses(engines):
-    engine, params = engines(make_model()), SamplingParams(samples=4, max_tokens=20)
+    engine = engines(make_model())
+    params = SamplingParams(samples=4, max_tokens=20)
     same = [[5, 6]] * 2
     first, second = ids(run(engine, params, same, [1, 1])).values()
     assert first == second
@@ -239,7 +244,8 @@ def test_nothing_to_do_is_nothing_done(engines):
 
 
 def test_closing_gives_up_the_rest_and_leaves_the_engine_usable(engines):
-    engine, params = engines(make_model()), SamplingParams(samples=4, max_tokens=20)
+    engine = engines(make_model())
+    params = SamplingParams(samples=4, max_tokens=20)
     expected = ids(run(engine, params))
     groups = engine.generate(PROMPTS, params, SEEDS)
     p, first = next(groups)
@@ -250,15 +256,18 @@ def test_closing_gives_up_the_rest_and_leaves_the_engine_usable(engines):
 
 
 def test_a_group_comes_while_others_are_still_being_sampled(engines):
-    heard = []
+    tokens_heard = []
     groups = engines(make_model()).generate(
-        PROMPTS * 8, SamplingParams(2, 60), range(0, 3200, 100), lambda *token: heard.append(token)
+        PROMPTS * 8,
+        SamplingParams(2, 60),
+        range(0, 3200, 100),
+        lambda *token: tokens_heard.append(token),
     )
     _, first = next(groups)
-    heard_by_then = len(heard)
+    heard_by_then = len(tokens_heard)
     lengths = [len(c.token_ids) for group in (first, *dict(groups).values()) for c in group]
     assert max(len(c.token_ids) for c in first) < max(lengths)
-    assert sum(len(c.token_ids) for c in first) <= heard_by_then < len(heard) == sum(lengths)
+    assert sum(len(c.token_ids) for c in first) <= heard_by_then < len(tokens_heard) == sum(lengths)
 
 
 def test_weights_that_are_not_numbers_are_an_error(engines):
@@ -271,7 +280,8 @@ def test_weights_that_are_not_numbers_are_an_error(engines):
 
 
 def test_sleeping_and_waking_around_a_push_changes_nothing(engines):
-    engine, params = engines(make_model()), SamplingParams(samples=2, max_tokens=10)
+    engine = engines(make_model())
+    params = SamplingParams(samples=2, max_tokens=10)
     before = ids(run(engine, params))
     engine.sleep()
     engine.sync_weights(make_model().named_parameters())
@@ -309,9 +319,10 @@ def test_vllm_yields_a_group_while_others_are_still_being_sampled():
 
 
 def test_a_listener_hears_every_token_in_its_order(engines):
-    heard: list[int] = []
-    engine, params = engines(make_model()), SamplingParams(samples=1, max_tokens=12)
+    tokens_heard: list[int] = []
+    engine = engines(make_model())
+    params = SamplingParams(samples=1, max_tokens=12)
     for prompt, seed in zip(PROMPTS, SEEDS, strict=True):
-        ((_, (completion,)),) = engine.generate([prompt], params, [seed], heard.append)
-        assert heard == list(completion.token_ids)
-        heard.clear()
+        ((_, (completion,)),) = engine.generate([prompt], params, [seed], tokens_heard.append)
+        assert tokens_heard == list(completion.token_ids)
+        tokens_heard.clear()

@@ -41,13 +41,14 @@ class Witness(Judge):
 
 def test_groups_come_as_they_finish_with_verdicts_and_rewards():
     prompts = [made_prompt("a"), Prompt(Problem("b", "?", "7"), "?", (9,), True)]
-    judge, engine = Witness(), Engine()
+    judge = Witness()
+    engine = Engine()
     sampler = Sampler(engine, Tokenizer(), judge)
     stream = sampler.stream(prompts, PARAMS, [10, 20], print)
-    seen = []
-    groups = sampler.judge(prompts, stream, weight_version=3, on_group=seen.append)
+    finished = []
+    groups = sampler.judge(prompts, stream, weight_version=3, on_group=finished.append)
     assert engine.asked == ([(5, 6, 7), (9,)], PARAMS, [10, 20], print)
-    assert seen == groups[::-1]  # the second came first
+    assert finished == groups[::-1]  # the second came first
     assert [group.prompt for group in groups] == prompts
     group = groups[1]
     assert group.weight_version == 3
@@ -95,13 +96,13 @@ def test_a_seed_has_room_for_its_samples_and_every_name_its_own(seed, text, numb
     actual = response_seed(seed, "train", text, number)
     assert 0 <= actual < 2**62
     assert actual == response_seed(seed, "train", text, number)
-    others = {
+    other_seeds = {
         response_seed(seed + 1, "train", text, number),
         response_seed(seed, "eval", text, number),
         response_seed(seed, "train", text + "x", number),
         response_seed(seed, "train", text, number + 1),
     }
-    assert len(others - {actual}) == 4
+    assert len(other_seeds - {actual}) == 4
 
 
 def test_a_known_seed():

@@ -22,11 +22,11 @@ def rows(text: str) -> list[dict]:
 
 def test_five_steps_of_training_with_vllm(rlvr, tmp_path):
     fast = ("--lr", "4e-4", "--set", "optim.warmup_steps=0")
-    done = rlvr("train", "-v", "--engine", "vllm", "--steps", "5", *fast, "--out", "run")
-    assert done.returncode == 0, done.stderr
-    assert "engine vllm (0." in done.stderr
-    assert "as set" in done.stderr
-    steps = rows(done.stdout)
+    result = rlvr("train", "-v", "--engine", "vllm", "--steps", "5", *fast, "--out", "run")
+    assert result.returncode == 0, result.stderr
+    assert "engine vllm (0." in result.stderr
+    assert "as set" in result.stderr
+    steps = rows(result.stdout)
     assert [step["step"] for step in steps] == [1, 2, 3, 4, 5]
     assert all(step["mismatch"] < 1e-5 for step in steps)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -38,7 +38,7 @@ def test_five_steps_of_training_with_vllm(rlvr, tmp_path):
         seconds = sum(step[f"seconds_{phase}"] for step in steps)
         assert figures[f"seconds_{phase}"] == pytest.approx(seconds) != 0
     assert figures["signal_share"] > 0
-    assert "engine and trainer differ by at most" in " ".join(done.stderr.split())
+    assert "engine and trainer differ by at most" in " ".join(result.stderr.split())
 
 
 def test_eval_and_sample_with_vllm_take_the_weights_of_the_run(rlvr):
@@ -48,7 +48,7 @@ def test_eval_and_sample_with_vllm_take_the_weights_of_the_run(rlvr):
         rlvr("eval", "-", "--engine", engine, *greedy, stdin=question)
         for engine in ("vllm", "transformers")
     ]
-    assert [done.returncode for done in both] == [0, 0], both[0].stderr
+    assert [result.returncode for result in both] == [0, 0], both[0].stderr
     assert both[0].stdout == both[1].stdout
     assert len(rows(both[0].stdout)) == 2
     sampled = rlvr("sample", "What is 3 + 4?", "--engine", "vllm")
@@ -56,8 +56,8 @@ def test_eval_and_sample_with_vllm_take_the_weights_of_the_run(rlvr):
 
 
 def test_auto_takes_transformers_where_there_is_no_gpu(rlvr):
-    done = rlvr("sample", "What is 1 + 1?")
-    assert "engine transformers (auto: there is no GPU" in done.stderr
+    result = rlvr("sample", "What is 1 + 1?")
+    assert "engine transformers (auto: there is no GPU" in result.stderr
 
 
 def test_an_architecture_that_vllm_does_not_know_is_refused_before_loading(rlvr, tmp_path):
@@ -65,10 +65,10 @@ def test_an_architecture_that_vllm_does_not_know_is_refused_before_loading(rlvr,
     model.mkdir()
     config = {"model_type": "codegen", "architectures": ["CodeGenForCausalLM"]}
     (model / "config.json").write_text(json.dumps(config))
-    done = rlvr("sample", "Hello", "--engine", "vllm", "--model", "./model")
-    assert done.returncode == 2
-    assert "does not know the architecture CodeGenForCausalLM" in done.stderr
-    assert "Traceback" not in done.stderr
+    result = rlvr("sample", "Hello", "--engine", "vllm", "--model", "./model")
+    assert result.returncode == 2
+    assert "does not know the architecture CodeGenForCausalLM" in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def family(ancestor: int) -> set[tuple[int, str]]:
@@ -93,8 +93,18 @@ def living(processes: set[tuple[int, str]]) -> set[tuple[int, str]]:
 def test_nothing_outlives_the_command(tmp_path, end):
     process = subprocess.Popen(
         [
-            *(sys.executable, "-m", "rlvr_cli", "train", "--engine", "vllm", "--steps", "9999"),
-            *("--out", "run", "--set", "eval.limit=0"),
+            sys.executable,
+            "-m",
+            "rlvr_cli",
+            "train",
+            "--engine",
+            "vllm",
+            "--steps",
+            "9999",
+            "--out",
+            "run",
+            "--set",
+            "eval.limit=0",
         ],
         cwd=tmp_path,
         start_new_session=True,
@@ -123,8 +133,23 @@ def test_nothing_outlives_the_command(tmp_path, end):
         assert list((tmp_path / "run" / "checkpoints").iterdir())
 
 
-SMALL = ("--engine", "vllm", "--prompts", "3", "-n", "4", "--max-tokens", "30", "--limit", "16")
-SMALL += ("--quiet", "--set", "eval.limit=0", "--set", "rollout.kv_budget_mb=64")
+SMALL = (
+    "--engine",
+    "vllm",
+    "--prompts",
+    "3",
+    "-n",
+    "4",
+    "--max-tokens",
+    "30",
+    "--limit",
+    "16",
+    "--quiet",
+    "--set",
+    "eval.limit=0",
+    "--set",
+    "rollout.kv_budget_mb=64",
+)
 
 
 def test_two_processes_with_a_vllm_each(rlvr, tmp_path):
@@ -136,8 +161,8 @@ def test_two_processes_with_a_vllm_each(rlvr, tmp_path):
     for step in ("step-000001", "step-000002"):
         first, second = (tmp_path / run / "rollouts" / f"{step}.jsonl" for run in ("one", "own"))
         assert first.read_bytes() == second.read_bytes()
-    asked = ("eval", *SMALL[:2], "--model", "tiny", "--model", "own", "--limit", "5", "-n", "2")
-    both = rlvr(*asked, "--max-tokens", "30", "--quiet", "--processes", "2", "--out", "result")
+    arguments = ("eval", *SMALL[:2], "--model", "tiny", "--model", "own", "--limit", "5", "-n", "2")
+    both = rlvr(*arguments, "--max-tokens", "30", "--quiet", "--processes", "2", "--out", "result")
     assert both.returncode == 0, both.stderr
     report = json.loads((tmp_path / "result" / "report.json").read_text())
     assert len(report["results"]) == 2

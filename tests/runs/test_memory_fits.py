@@ -17,7 +17,8 @@ MODEL = read_shapes(random_model())
 
 def planned(*settings: str):
     fixed = ("engine=transformers", "optim.precision=float32", "optim.weights=float32")
-    return resolve(set_layer([*fixed, "optim.checkpointing=auto", *settings]))
+    more = ("rollout.precision=float32", "optim.checkpointing=auto")
+    return resolve(set_layer([*fixed, *more, *settings]))
 
 
 def test_a_step_whose_responses_do_not_fit_is_refused_before_the_model_is_loaded(monkeypatch):

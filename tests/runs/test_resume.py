@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from rlvr_cli.__main__ import main
 from rlvr_cli.cli.main import app
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.ranks.group import whole
+from rlvr_cli.ranks.group import full_tensor
 from rlvr_cli.runs.checkpoint import State, restore, state_of
 from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.setup import plan
@@ -67,7 +67,9 @@ STEPS = 4
 def on_disk(state: State) -> State:
     """The state as it comes back from JSON and safetensors."""
     values = json.loads(json.dumps(state.values))
-    return State(values, load(save({k: whole(t).contiguous() for k, t in state.tensors.items()})))
+    return State(
+        values, load(save({k: full_tensor(t).contiguous() for k, t in state.tensors.items()}))
+    )
 
 
 def copy(trainer: Trainer, settings: tuple[str, ...]) -> Trainer:

@@ -15,11 +15,11 @@ def cluster(
 ) -> list[int]:
     """Number the answers, so that answers that are equal share a number.
 
-    Each spelling, in the order of the alphabet, is compared with the first spelling of every number
-    that shares a key with it, those that share most keys first: the result does not depend on the
-    order of the answers. A spelling whose comparison runs out of time gets a number of its own;
-    after `PATIENCE` of those, nothing more is compared. Without `odd`, an answer that has no key by
-    its value equals its own spelling only.
+    The spellings are taken in the order of the alphabet, so that the result does not depend on the
+    order of the answers. Each is compared with the first spelling of every number that shares a key
+    with it, those that share most keys first. A spelling whose comparison runs out of time gets a
+    number of its own. After `PATIENCE` of those, nothing more is compared. Without `odd`, an answer
+    that has no key by its value equals its own spelling only.
     """
     firsts: list[str] = []
     number_of: dict[str, int] = {}
@@ -37,7 +37,8 @@ def cluster(
                 verdict = equal(spelling, firsts[number])
             if verdict is Verdict.CORRECT:
                 match = number
-            timeouts += verdict is Verdict.TIMEOUT
+            if verdict is Verdict.TIMEOUT:
+                timeouts += 1
             if verdict is not Verdict.WRONG:
                 break
         if match is None:

@@ -26,10 +26,11 @@ def compare(gold: str, answer: str) -> Judgement:
     judgement = _compare_whole(gold, answer)
     if judgement.equal:
         return judgement
-    (main, condition), (other, its_own) = split_condition(gold), split_condition(answer)
-    if condition and its_own and not _compare_whole(condition, its_own).equal:
+    gold, condition = split_condition(gold)
+    answer, answer_condition = split_condition(answer)
+    if condition and answer_condition and not _compare_whole(condition, answer_condition).equal:
         return judgement
-    if (condition or its_own) and _compare_whole(main, other).equal:
+    if (condition or answer_condition) and _compare_whole(gold, answer).equal:
         return Judgement(True, "beside a condition")
     return judgement
 
@@ -67,7 +68,7 @@ def _compare_whole(gold: str, answer: str) -> Judgement:
 
 
 def same_number(gold: str, answer: str) -> Judgement | None:
-    """Compare two plain numbers; return None unless both are."""
+    """Compare two plain numbers. Return None if one is not plain."""
     if len(gold) > LONGEST_PLAIN or len(answer) > LONGEST_PLAIN:
         return None
     left, right = plain_number(gold), plain_number(answer)
@@ -77,7 +78,7 @@ def same_number(gold: str, answer: str) -> Judgement | None:
 
 
 def _same_words(gold: str, answer: str) -> bool:
-    """Compare words without case; up to three letters, which may be variables, with it."""
+    """Compare words without case. Up to three letters may be variables, so their case counts."""
     left, right = (ARTICLE.sub("", plain_words(text)) for text in (gold, answer))
     letters = left.replace(" ", "").replace("-", "")
     if not letters.isalpha() or len(left) > MAX_WORDS:
@@ -106,7 +107,7 @@ def _same_ungrouped(gold: str, answer: str, left: Node, right: Node) -> bool:
 
 
 def _same_choice(gold: str, answer: str) -> bool | None:
-    """Compare the letters of choices, and what they label where both sides say it; return None
+    """Compare the letters of choices, and what they label if both sides say it. Return None
     unless both sides have a letter."""
     left = choices(gold, with_text=True)
     is_letter = len(left) == 1 and left == choices(gold)
@@ -130,11 +131,12 @@ def same_text(gold: str, answer: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def members(text: str) -> int:
-    """Return how many members an answer lists; 1 for an answer that is no list."""
+    """Return how many members an answer lists, which is 1 for a single answer."""
     node = None if is_plain_number(text) else tree_of(normalize(text))
     return len((collect(node) if node else None) or [node])
 
 
+@lru_cache(maxsize=100_000)  # the golds of a large data set, each asked for again and again
 def readable(gold: str) -> bool:
     """Return whether a gold answer is text or mathematics that an answer can equal."""
     if "\b" in gold or "\f" in gold:  # a backslash that JSON took for an escape

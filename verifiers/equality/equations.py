@@ -8,18 +8,20 @@ from verifiers.values.same_value import proportional, same_value
 
 def same_relation(gold: Node, answer: Node) -> bool:
     """Return whether two relations are rearrangements of each other."""
-    signs, others = gold.value, answer.value
-    if len(signs) > 1 and signs[0] != "=" and FLIPPED.get(signs[0]) == others[-1]:  # 3 > x > 2
-        others = tuple(FLIPPED.get(sign, sign) for sign in others[::-1])
-        answer = Node("rel", answer.args[::-1], others)
-    if signs == others and all(
+    signs = gold.value
+    answered = answer.value
+    # 3 > x > 2 is 2 < x < 3
+    if len(signs) > 1 and signs[0] != "=" and FLIPPED.get(signs[0]) == answered[-1]:
+        answered = tuple(FLIPPED.get(sign, sign) for sign in answered[::-1])
+        answer = Node("rel", answer.args[::-1], answered)
+    if signs == answered and all(
         canonical(left) == canonical(right) or same_value(left, right)
         for left, right in zip(gold.args, answer.args, strict=True)
     ):
         return True
-    if len(signs) != 1 or len(others) != 1:
+    if len(signs) != 1 or len(answered) != 1:
         return False
     sign = proportional(minus(*gold.args), minus(*answer.args))
     if sign is None:
         return False
-    return signs[0] == (others[0] if sign > 0 else FLIPPED.get(others[0], others[0]))
+    return signs[0] == (answered[0] if sign > 0 else FLIPPED.get(answered[0], answered[0]))

@@ -58,9 +58,10 @@ def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
     if left.kind == right.kind == "diff":
         return _same_ordered(left.args, right.args), "sets, part by part"
     if left.kind == right.kind and left.kind in ("union", "list", "inter"):
-        members, others = ([Named(None, arg) for arg in side.args] for side in (left, right))
-        same = len(members) == len(others) and _same_members(members, others)
-        return same, "sets, part by part"
+        are_same = len(left.args) == len(right.args) and _same_members(
+            [Named(None, arg) for arg in left.args], [Named(None, arg) for arg in right.args]
+        )
+        return are_same, "sets, part by part"
     if labels.collect(gold) is not None and labels.collect(answer) is not None:
         return _same_collection(gold, answer)
     if (left, right) != (gold, answer) and left.kind != "rel" and right.kind != "rel":
@@ -69,12 +70,15 @@ def _same_range(gold: Node, answer: Node) -> tuple[bool, str]:
 
 
 def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
-    signs = [part.value for side in (gold, answer) for part in side.walk() if part.kind == "pm"]
-    if "-" in signs and gold.has("pm") and answer.has("pm"):
+    has_minus_plus = any(
+        part.kind == "pm" and part.value == "-" for part in (*gold.walk(), *answer.walk())
+    )
+    if has_minus_plus and gold.has("pm") and answer.has("pm"):
         return _same_signs(gold, answer), "signs that go together"
-    members, others = labels.collect(gold), labels.collect(answer)
-    if members is not None and others is not None:
-        return _same_lists(members, others)
+    members = labels.collect(gold)
+    answered = labels.collect(answer)
+    if members is not None and answered is not None:
+        return _same_lists(members, answered)
     if members is not None:
         single = labels.unname(answer)
         if single.value.kind == "tuple" and are_components(members):
@@ -83,14 +87,14 @@ def _same_collection(gold: Node, answer: Node) -> tuple[bool, str]:
         if len(_without_repeats(members)) > 1:
             return False, "answers missing"
         return _same_lists(members, [single])
-    if others is not None:
+    if answered is not None:
         single = labels.unname(gold)
-        if single.value.kind == "tuple" and are_components(others):
-            values = by_name(others, single.label)
+        if single.value.kind == "tuple" and are_components(answered):
+            values = by_name(answered, single.label)
             return _same_ordered(single.value.args, values), "named components"
-        if len(_without_repeats(others)) > 1:
+        if len(_without_repeats(answered)) > 1:
             return False, "several answers"
-        return _same_named(single, others[0])
+        return _same_named(single, answered[0])
     return _same_single(gold, answer)
 
 
@@ -106,27 +110,27 @@ def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
     """Compare values by their names, else a tuple's components in order, else in any order."""
     gold, answer = as_tuples(gold, answer), as_tuples(answer, gold)
     if distinct_labels(gold) and distinct_labels(answer):
-        left, right = (
-            {canonical(m.label): m.value for m in side if m.label} for side in (gold, answer)
-        )
-        same = left.keys() == right.keys() and all(
+        left = {canonical(member.label): member.value for member in gold if member.label}
+        right = {canonical(member.label): member.value for member in answer if member.label}
+        are_same = left.keys() == right.keys() and all(
             same_answer(left[key], right[key])[0] for key in left
         )
-        return same, "named values"
+        return are_same, "named values"
     if distinct_labels(gold) and all(member.label is None for member in answer):
-        values, others = ([member.value for member in side] for side in (gold, answer))
-        return _same_ordered(values, others), "named values in order"
+        values = [member.value for member in gold]
+        return _same_ordered(values, [member.value for member in answer]), "named values in order"
     return _same_members(_without_indices(gold), _without_indices(answer)), "same members"
 
 
 def _without_indices(members: list[Named]) -> list[Named]:
     """Read x_1 and x_2 as two values of x."""
-    return [
-        Named(sym(member.label.value.partition("_")[0]), member.value)
-        if member.label is not None and member.label.kind == "sym"
-        else member
-        for member in members
-    ]
+    unindexed = []
+    for member in members:
+        label = member.label
+        if label is not None and label.kind == "sym":
+            label = sym(label.value.partition("_")[0])
+        unindexed.append(Named(label, member.value))
+    return unindexed
 
 
 def _same_ordered(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
@@ -141,7 +145,9 @@ def _without_repeats(members: list[Named]) -> list[Named]:
     for member in members:
         first_of.setdefault(canonical(member.value), member)
     distinct = list(first_of.values())
-    if len(distinct) > 1 and all(_same_named(distinct[0], other)[0] for other in distinct[1:]):
+    if len(distinct) > 1 and all(
+        _same_named(distinct[0], candidate)[0] for candidate in distinct[1:]
+    ):
         return distinct[:1]
     return distinct
 
@@ -154,30 +160,28 @@ def _same_members(gold: list[Named], answer: list[Named]) -> bool:
         if len(gold) != len(answer):
             return False
         for member in left:
-            count, others = (
-                sum(_same_named(member, m)[0] for m in side) for side in (gold, answer)
-            )
-            if count != others:
+            count = sum(_same_named(member, candidate)[0] for candidate in gold)
+            if count != sum(_same_named(member, candidate)[0] for candidate in answer):
                 return False
     return _covers(right, left, others_are_gold=False) and _covers(
         left, right, others_are_gold=True
     )
 
 
-def _covers(others: list[Named], members: list[Named], *, others_are_gold: bool) -> bool:
-    """Return whether each member has an equal among the others. Only those that share a key are
+def _covers(candidates: list[Named], members: list[Named], *, others_are_gold: bool) -> bool:
+    """Return whether each member has an equal among the candidates. Only those that share a key are
     compared, so that long lists cost little."""
     by_key: dict[Key, list[Named]] = defaultdict(list)
-    for other in others:
-        for key in _keys(other):
-            by_key[key].append(other)
-    unnamed = {canonical(other.value) for other in others if other.label is None}
+    for candidate in candidates:
+        for key in _keys(candidate):
+            by_key[key].append(candidate)
+    unnamed = {canonical(candidate.value) for candidate in candidates if candidate.label is None}
     for member in members:
         if member.label is None and canonical(member.value) in unnamed:
             continue
-        candidates = {id(other): other for key in _keys(member) for other in by_key[key]}
-        for other in candidates.values():
-            pair = (other, member) if others_are_gold else (member, other)
+        sharing = {id(candidate): candidate for key in _keys(member) for candidate in by_key[key]}
+        for candidate in sharing.values():
+            pair = (candidate, member) if others_are_gold else (member, candidate)
             if _same_named(*pair)[0]:
                 break
         else:

@@ -46,7 +46,9 @@ def _list_spelled_out(node: Node) -> Node:
         return joined_units(node)
     if parts and parts[0].kind == "rel" and parts[0].value == ("!=",):
         name = parts[0].args[0]
-        unequal = (p if p.kind == "rel" else Node("rel", (name, p), ("!=",)) for p in parts)
+        unequal = []
+        for part in parts:
+            unequal.append(part if part.kind == "rel" else Node("rel", (name, part), ("!=",)))
         return Node("list", tuple(unequal), "and")
     return node
 
@@ -66,8 +68,8 @@ def _whole_numbers(node: Node) -> Node:
         return node
     if not all(abs(value) < HIGHEST_MEMBER for value, _ in cuts):
         return node
-    # the first whole number after each cut: ceil(5) after (5, 0), floor(5) + 1 after (5, 1)
-    firsts = [math.floor(value) + 1 if after else math.ceil(value) for value, after in cuts]
+    # the first whole number after each cut: 5 after (5, 0), 6 after (5, 1)
+    firsts = [max(math.ceil(value), math.floor(value) + after) for value, after in cuts]
     members: list[Node] = []
     for start, stop in zip(firsts[::2], firsts[1::2], strict=True):
         if stop - start > MOST_MEMBERS:

@@ -31,10 +31,10 @@ def keys(text: str) -> set[Key]:
     """Return the keys of an answer."""
     text = normalize(text)
     own_keys: set[Key] = {("words", plain_words(text).casefold())}
-    own_keys |= {("choice", letter) for letter in choices(text, with_text=True)}
+    own_keys.update(("choice", letter) for letter in choices(text, with_text=True))
     label = label_and_text(text)
     if label:
-        own_keys |= keys(label[1])
+        own_keys.update(keys(label[1]))
     try:
         node = parse(text)
         with limited(EFFORT_S):
@@ -46,7 +46,7 @@ def keys(text: str) -> set[Key]:
 
 @lru_cache(maxsize=4096)
 def member_keys(node: Node) -> frozenset[Key]:
-    """Return the keys of a member of a list; `ODD` for one that has none by its value."""
+    """Return the keys of a member of a list, or `ODD` if its value gives none."""
     if node.kind == "num":
         number = context(LOOK_DIGITS).mpf(node.value.numerator) / node.value.denominator
         return frozenset(_cells(number))
@@ -72,7 +72,7 @@ def _node_keys(node: Node) -> set[Key]:
     if quantity.mark == "deg":
         values.add(Node("deg", (quantity.value,)))
     if value.kind == "rel":
-        values |= set(value.args)
+        values.update(value.args)
     return equation | {
         key for part in values for number in _numbers(part) for key in _cells(number)
     }
@@ -115,8 +115,8 @@ def _collection_keys(node: Node) -> set[Key]:
 
 
 def _numbers(node: Node) -> Iterator[Number]:
-    """Yield the value of an expression at one place, with either meaning of log; nothing where it
-    has no value."""
+    """Yield the value of an expression at one place, with either meaning of log. Yield
+    nothing if it has no value."""
     if not is_arithmetic(node):
         return
     point = dict.fromkeys(node.symbols(), PLACE)
@@ -130,7 +130,7 @@ def _numbers(node: Node) -> Iterator[Number]:
 
 
 def _cells(number: Number) -> set[Key]:
-    """Return two neighboring cells of a number; close numbers share at least one."""
+    """Return two neighboring cells of a number. Close numbers share at least one."""
     size = abs(number)
     if size < NOTHING:
         return {("zero",)}

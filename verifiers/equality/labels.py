@@ -59,21 +59,22 @@ def _is_applied(node: Node) -> bool:
 
 
 def is_asked_for(node: Node) -> bool:
-    """Return whether the left side of an equation only repeats what is asked for: two letters or
-    more, as in ab, m^2 + n^2 or |A ∩ B|, without a number, a sign, a root or a function around."""
+    """Return whether the left side of an equation only repeats what is asked for, as ab, m^2 + n^2
+    or |A ∩ B|. It has two letters or more, and no number, sign, root or function around them."""
     if node.kind in ("neg", "pow", "call") and node.value != "abs":
         return False
-    waiting = [node]
+    pending = [node]
     names = set[str]()
-    while waiting:
-        part = waiting.pop()
+    while pending:
+        part = pending.pop()
         if part.kind not in ("sym", "add", "mul", "neg", "div", "pow", "inter", "union", "call"):
             return False
         letters = [arg.value for arg in part.args if part.kind == "mul" and arg.kind == "sym"]
         if any(a[0].isupper() and b[0].islower() for a, b in pairwise(letters)):
             return False  # Say x = 7
-        names |= {part.value} if part.kind == "sym" else set()
-        waiting += part.args[:1] if part.kind == "pow" else part.args
+        if part.kind == "sym":
+            names.add(part.value)
+        pending += part.args[:1] if part.kind == "pow" else part.args
     return len(names) > 1
 
 
@@ -86,7 +87,7 @@ def _is_segment(node: Node) -> bool:
 
 
 def unname(node: Node) -> Named:
-    """Take `name =` off an answer; a chain `x = 6/2 = 3` is its last part if its parts agree."""
+    """Take `name =` off an answer. A chain `x = 6/2 = 3` is its last part if its parts agree."""
     if node.kind == "mul" and node.value == "applied" and node.args[1].kind == "tuple":
         return Named(node.args[0], node.args[1])
     if node.kind == "ratio" and len(node.args) == 2 and node.args[0].kind == "text":
@@ -103,20 +104,24 @@ def unname(node: Node) -> Named:
 
 
 def _unchained(node: Node) -> Named:
-    """Return the name and the value of an equation or a chain of equal sides; the equation itself
-    as the value where it is not solved."""
-    sides, unsolved = node.args, Named(None, node)
+    """Return the name and the value of an equation or a chain of equal sides. An equation that is
+    not solved is a value without a name."""
+    sides = node.args
+    unsolved = Named(None, node)
     if len(sides) > 2 and _is_another_name(sides[-1], sides[:-1]):
         sides = sides[:-1]  # f(x) = x^2 = y
     if len(sides) == 2 and is_name(sides[1]) and not sides[0].symbols():
         sides = sides[::-1]  # 9/4 = k
-    first, middle, last = sides[0], sides[1:-1], sides[-1]
+    first = sides[0]
+    middle = sides[1:-1]
+    last = sides[-1]
     if last.kind in ("matrix", "tuple", "set") and first.symbols() and not last.symbols():
         return Named(first, last)  # A^2 = AA = [[1, 2], [3, 4]]
     is_constant = first.kind == "const" and first.value != "inf" and not last.symbols()
     has_name = is_name(first) or is_constant  # e = 5/4 is an eccentricity
     if not has_name:
-        if any(part.symbols() for part in (sides if len(sides) == 2 else sides[1:])):
+        solved_sides = sides if len(sides) == 2 else sides[1:]
+        if any(side.symbols() for side in solved_sides):
             return unsolved
         if first.symbols():  # a + b = 2 + 5 = 7 is solved
             return Named(None, last) if all(_agree(part, last) for part in middle) else unsolved
@@ -152,16 +157,17 @@ def _agree(part: Node, last: Node) -> bool:
 
 
 def without_approximations(node: Node) -> Node:
-    """Read 1/3 ≈ 0.33 as 1/3; only a name may stand before ≈ alone."""
-    before = node.value.index("~") + 1  # sides that stand before the sign
+    """Read 1/3 ≈ 0.33 as 1/3. Only a name may come before ≈ alone."""
+    before = node.value.index("~") + 1  # how many sides precede the sign
     if before > 1:
         return Node("rel", node.args[:before], node.value[: before - 1])
     return Node("rel", node.args[:2], ("=",)) if is_name(node.args[0]) else node.args[0]
 
 
 def labels_agree(gold: Named, answer: Named) -> bool:
-    """Return whether two names may stand for the same thing; a missing name agrees with any."""
-    left, right = gold.label, answer.label
+    """Return whether two names may mean the same thing. A missing name agrees with any."""
+    left = gold.label
+    right = answer.label
     if left is None or right is None or canonical(left) == canonical(right):
         return True
     if left.kind == right.kind == "text":  # cost and total cost, but not cost and wage
@@ -176,10 +182,10 @@ def labels_agree(gold: Named, answer: Named) -> bool:
         return functions[0] == functions[1] and all(_argument(label) for label in (left, right))
     if not any(functions):
         return False
-    plain, applied = (right, left) if functions[0] else (left, right)
-    if plain.value in functions and _argument(applied):
+    unapplied, applied = (right, left) if functions[0] else (left, right)
+    if unapplied.value in functions and _argument(applied):
         return True  # f = 0 and f(x) = 0
-    return "conj" not in functions and plain.kind == "sym" and plain.value in ("y", "z")
+    return "conj" not in functions and unapplied.kind == "sym" and unapplied.value in ("y", "z")
 
 
 def _index(member: Named) -> str | None:
@@ -196,11 +202,11 @@ def _function_name(label: Node) -> str | None:
 
 
 def _argument(label: Node | None) -> str | None:
-    """Return the variable in f(x), which may be called otherwise; a capital is a name."""
+    """Return the variable in f(x), which may have another name. A capital letter is no variable."""
     if label is None or not _function_name(label):
         return None
-    inside = label.args[-1]
-    return inside.value if inside.kind == "sym" and not inside.value[0].isupper() else None
+    argument = label.args[-1]
+    return argument.value if argument.kind == "sym" and not argument.value[0].isupper() else None
 
 
 def renamed_argument(gold: Named, answer: Named) -> Node:
@@ -213,12 +219,12 @@ def renamed_argument(gold: Named, answer: Named) -> Node:
 
 
 def as_equation(member: Named) -> Node | None:
-    """Return the equation that a member of a list was written as; None for a mere value."""
+    """Return the equation that a member of a list was written as. Return None for a mere value."""
     label, value = member.label, member.value
     if label is None:
         return value if value.kind == "rel" and value.value == ("=",) else None
-    plain = label.kind == "sym" and (value.symbols() or value.kind == "num")
-    return Node("rel", (label, value), ("=",)) if plain else None
+    is_plain = label.kind == "sym" and (value.symbols() or value.kind == "num")
+    return Node("rel", (label, value), ("=",)) if is_plain else None
 
 
 def with_sign(node: Node, plus: bool) -> Node:
@@ -231,8 +237,8 @@ def with_sign(node: Node, plus: bool) -> Node:
 
 
 def collect(node: Node) -> list[Named] | None:
-    """Return the members of a list, a finite set, a union of sets or a ±; None for a single
-    answer."""
+    """Return the members of a list, a finite set, a union of sets or a ±. Return None for a
+    single answer."""
     if node.kind == "rel":
         inner = unname(node)
         if inner.label is not None:

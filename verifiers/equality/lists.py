@@ -7,9 +7,13 @@ from verifiers.values.canonical import canonical
 
 def distinct_labels(members: list[Named]) -> bool:
     """Return whether each member has a name of its own (x_1 and x_2 are two values of one name)."""
-    labels = [member.label for member in members if member.label is not None]
-    names = {x.value.partition("_")[0] if x.kind == "sym" else repr(x) for x in labels}
-    return len(members) > 1 and len(labels) == len(members) == len(names)
+    names = set()
+    for member in members:
+        label = member.label
+        if label is None:
+            return False
+        names.add(label.value.partition("_")[0] if label.kind == "sym" else repr(label))
+    return len(members) == len(names) > 1
 
 
 def are_components(members: list[Named]) -> bool:
@@ -30,13 +34,13 @@ def by_name(members: list[Named], order: Node | None = None) -> tuple[Node, ...]
     return tuple(member.value for member in members)
 
 
-def as_tuples(members: list[Named], others: list[Named]) -> list[Named]:
+def as_tuples(members: list[Named], counterparts: list[Named]) -> list[Named]:
     """Return "x = 1, y = 2 or x = 2, y = 1" as two tuples, where the other side lists tuples."""
     if any(member.value.kind == "tuple" for member in members):
         return members
-    if not others or any(other.value.kind != "tuple" for other in others):
+    if not counterparts or any(member.value.kind != "tuple" for member in counterparts):
         return members
-    size = len(others[0].value.args)
+    size = len(counterparts[0].value.args)
     labels = [member.label for member in members]
     if not size or None in labels or labels != labels[:size] * (len(labels) // size):
         return members

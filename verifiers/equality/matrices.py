@@ -8,12 +8,13 @@ MAX_CELLS = 400  # as 20 x 20
 
 
 def as_matrix(node: Node) -> Node | None:
-    """Return a matrix node for a matrix, its multiples, sums and transposes; None for all else."""
+    """Return a matrix node for a matrix, its multiples, sums and transposes. Return None for
+    all else."""
     kind, args = node.kind, node.args
     if kind == "matrix":
         return node if len(args) <= MAX_CELLS else None
     if kind == "tuple":
-        return _of_rows(node)
+        return _from_rows(node)
     if kind not in ("neg", "div", "pow", "mul", "add"):
         return None
     parts = [as_matrix(arg) for arg in args]
@@ -38,7 +39,7 @@ def as_matrix(node: Node) -> Node | None:
     return None
 
 
-def _of_rows(node: Node) -> Node | None:
+def _from_rows(node: Node) -> Node | None:
     """Return [[1, 2], [3, 4]] as a matrix."""
     rows = node.args
     shapes = {(row.kind, row.value, len(row.args)) for row in rows}

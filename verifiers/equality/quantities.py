@@ -31,7 +31,8 @@ def read_quantity(node: Node) -> Quantity:
     if kind == "compound":
         return _compound(node)
     if kind == "mod":
-        residue, modulus = read_quantity(args[0]).value, args[1]
+        residue = read_quantity(args[0]).value
+        modulus = args[1]
         is_undone = residue.kind == modulus.kind == "num" and abs(residue.value) >= modulus.value
         return Quantity(node if is_undone else residue)  # 100 mod 7 is still to compute
     if kind == "unit":
@@ -64,7 +65,7 @@ def _compound(node: Node) -> Quantity:
 
 
 def joined_units(node: Node) -> Node:
-    """Read 2 hours and 15 minutes as one quantity; 2 boys and 3 girls stay two."""
+    """Read 2 hours and 15 minutes as one quantity. 2 boys and 3 girls stay two."""
     first, second = node.args
     if not first.kind == second.kind == "unit":
         return node
@@ -102,7 +103,7 @@ def same_quantity(gold: Node, answer: Node) -> tuple[bool, str]:
         return False, "contradicting units"
     if left.unit and right.unit:
         return _with_units(left, right)
-    return _plain(left.value, right.value), "value"
+    return _same_number(left.value, right.value), "value"
 
 
 def _scaled(node: Node, factor: Fraction) -> Node:
@@ -115,8 +116,9 @@ def _per_cent(left: Quantity, right: Quantity) -> tuple[bool, str]:
     is_proportion = not left.mark and left.value.kind == "num" and 0 < left.value.value < 1
     if not is_proportion and same_value(left.value, right.value):
         return True, "per cent"
-    marked, plain = (left, right) if left.mark else (right, left)
-    equal = not plain.mark and same_value(_scaled(marked.value, Fraction(1, 100)), plain.value)
+    marked, unmarked = (left, right) if left.mark else (right, left)
+    proportion = _scaled(marked.value, Fraction(1, 100))
+    equal = not unmarked.mark and same_value(proportion, unmarked.value)
     return equal, "a proportion" if is_proportion else "per cent"
 
 
@@ -132,9 +134,10 @@ def _angles(left: Quantity, right: Quantity) -> bool:
 def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
     if dict(left.unit) == dict(right.unit):
         return same_value(left.value, right.value), "value in the same unit"
-    units, others = ({unit for unit in side.unit if unit[0] in UNITS} for side in (left, right))
-    if len(units) < len(left.unit) or len(others) < len(right.unit):  # a noun is among them
-        if units and others and units != others:  # km of rope and m of rope
+    units = {unit for unit in left.unit if unit[0] in UNITS}
+    answer_units = {unit for unit in right.unit if unit[0] in UNITS}
+    if len(units) < len(left.unit) or len(answer_units) < len(right.unit):  # a noun is among them
+        if units and answer_units and units != answer_units:  # km of rope and m of rope
             return False, "value in another unit"
         has_number = left.value.has("num")
         return has_number and same_value(left.value, right.value), "value, nouns ignored"
@@ -144,12 +147,12 @@ def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
     return same_value(_scaled(left.value, factor), right.value), "value in another unit"
 
 
-def _plain(left: Node, right: Node) -> bool:
+def _same_number(left: Node, right: Node) -> bool:
     if same_value(left, right):
         return True
-    for quantity, other in ((left, right), (right, left)):
+    for quantity, number in ((left, right), (right, left)):
         bare = without_letter_unit(quantity)
-        if bare is not None and not other.symbols() and same_value(bare, other):
+        if bare is not None and not number.symbols() and same_value(bare, number):
             return True
     return False
 
@@ -165,8 +168,8 @@ def _with_letter_unit(quantity: Quantity) -> Quantity:
 
 
 def without_letter_unit(node: Node) -> Node | None:
-    """Return the number of 5m, 2 m^2, 3 m/s: a number times a letter that names a unit, or times a
-    quotient of such letters; None for all else."""
+    """Return the number of 5m, 2 m^2 or 3 m/s, in which letters name units. Return None for all
+    else."""
     if node.kind != "mul" or node.args[0].symbols():
         return None
     numbers = [factor for factor in node.args if not factor.symbols()]
@@ -178,7 +181,7 @@ def without_letter_unit(node: Node) -> Node | None:
 
 
 def _letter_power(node: Node) -> tuple[str, int] | None:
-    """Return a letter that names a unit, and its exponent: m, s^2, s^{-1}; None for all else."""
+    """Return a letter that names a unit, and its exponent, for m, s^2 or s^{-1}, else None."""
     exponent = 1
     while node.kind == "pow":
         power = rational(node.args[1])
@@ -191,12 +194,14 @@ def _letter_power(node: Node) -> tuple[str, int] | None:
 
 
 def _same_base(gold: Node, answer: Node) -> bool:
-    """Compare the digits and the base; numbers to base ten, written or not, by their value."""
-    left, right = (side.value if side.kind == "base" else None for side in (gold, answer))
+    """Compare the digits and the base. Numbers to base ten are compared by their value."""
+    left = gold.value if gold.kind == "base" else None
+    right = answer.value if answer.kind == "base" else None
     if left or right:
         return left == right
-    left, right = (side.args[0] if side.kind == "base" else side for side in (gold, answer))
-    return same_value(left, right)
+    number = gold.args[0] if gold.kind == "base" else gold
+    answer_number = answer.args[0] if answer.kind == "base" else answer
+    return same_value(number, answer_number)
 
 
 def _minutes(node: Node) -> set[Fraction]:
@@ -220,12 +225,12 @@ def _same_ratio(gold: Node, answer: Node) -> bool:
     pairs = list(zip(left, right, strict=True))
     if (_is_time(gold) and _is_time(answer)) or any(rational(term) == 0 for term in left + right):
         return all(same_value(a, b) for a, b in pairs)
-    first, other = pairs[0]  # a : first = b : other, multiplied out
-    return all(same_value(Node("mul", (a, other)), Node("mul", (b, first))) for a, b in pairs)
+    first, second = pairs[0]  # a : first = b : second, multiplied out
+    return all(same_value(Node("mul", (a, second)), Node("mul", (b, first))) for a, b in pairs)
 
 
 def _is_time(node: Node) -> bool:
-    """Return whether a ratio may be a time of day: 4:30 is not 9:60, as times do not cancel."""
+    """Return whether a ratio may be a time of day. Times do not cancel as ratios do."""
     if node.kind != "ratio" or len(node.args) != 2:
         return False
     hours, minutes = (rational(term) for term in node.args)

@@ -15,12 +15,21 @@ KEPT_DIGITS = 40  # of an endpoint: what 60 digits give in two ways agrees to mo
 INFINITY = float("inf")
 ORDERS = ("<", "<=", ">", ">=")
 MOST_INTERVALS = 400
-HALF_LINES = {"R^+": ">", "R^-": "<", "R_>0": ">", "R_<0": "<"}
-HALF_LINES |= {f"R_\\{sign}0": ">=" for sign in ("ge", "geq", "geqslant")}
-HALF_LINES |= {f"R_\\{sign}0": "<=" for sign in ("le", "leq", "leqslant")}
+HALF_LINES = {
+    "R^+": ">",
+    "R^-": "<",
+    "R_>0": ">",
+    "R_<0": "<",
+    "R_\\ge0": ">=",
+    "R_\\geq0": ">=",
+    "R_\\geqslant0": ">=",
+    "R_\\le0": "<=",
+    "R_\\leq0": "<=",
+    "R_\\leqslant0": "<=",
+}
 
 Cuts = tuple[tuple[Number, int], ...]
-"""The places where a set begins and ends, in turn and in ascending order: (5, 0) is the place right
+"""The places where a set begins and ends, in turn and in ascending order. (5, 0) is the place right
 before 5 and (5, 1) the place right after, so that (2, 5] is ((2, 1), (5, 1))."""
 EVERYTHING: Cuts = ((-INFINITY, 1), (INFINITY, 0))
 
@@ -67,7 +76,7 @@ def read_set(node: Node) -> RealSet:
 
 
 def same_set(left: RealSet, right: RealSet) -> bool:
-    """Return whether two sets are equal; the variables must agree where both are named."""
+    """Return whether two sets are equal. Their variables must agree if both have one."""
     if left.variable and right.variable and left.variable != right.variable:
         return False
     return left.cuts == right.cuts
@@ -112,15 +121,15 @@ def _complement(cuts: Cuts) -> Cuts:
 
 
 def _union(*sets: RealSet) -> RealSet:
-    """Return a union. Of all cuts in order, those stay before which no set is open, or after."""
-    cuts = sorted((cut, at % 2) for part in sets for at, cut in enumerate(part.cuts))
+    """Join sets. Of all cuts in order, those stay before which no set is open, or after."""
+    cuts = sorted((place, at % 2) for part in sets for at, place in enumerate(part.cuts))
     if len(cuts) > 2 * MOST_INTERVALS:
         raise NotASetError("too many pieces")
     outer = []
     open_sets = 0
-    for cut, is_end in cuts:
+    for place, is_end in cuts:
         if open_sets == is_end:
-            outer.append(cut)
+            outer.append(place)
         open_sets += -1 if is_end else 1
     variables = {part.variable for part in sets if part.variable}
     if len(variables) > 1:
@@ -129,12 +138,12 @@ def _union(*sets: RealSet) -> RealSet:
 
 
 def _intersection(*sets: RealSet) -> RealSet:
-    outside = _union(*(RealSet(_complement(part.cuts), part.variable) for part in sets))
-    return RealSet(_complement(outside.cuts), outside.variable)
+    complement = _union(*(RealSet(_complement(part.cuts), part.variable) for part in sets))
+    return RealSet(_complement(complement.cuts), complement.variable)
 
 
-def _difference(whole: RealSet, without: RealSet) -> RealSet:
-    return _intersection(whole, RealSet(_complement(without.cuts)))
+def _difference(universe: RealSet, without: RealSet) -> RealSet:
+    return _intersection(universe, RealSet(_complement(without.cuts)))
 
 
 def _read_interval(node: Node) -> RealSet:
@@ -156,17 +165,18 @@ def _read_name(node: Node) -> RealSet:
     return RealSet(_solutions(operator, _endpoint(num(0))))
 
 
-def read_builder(node: Node, whole: str = "R") -> RealSet:
-    """Return the set of a builder over the reals, or another `whole`. Raises NotASetError."""
-    over, condition = node.args[0], read_set(node.args[1])
+def read_builder(node: Node, universe: str = "R") -> RealSet:
+    """Return the set of a builder over the reals, or another `universe`. Raises NotASetError."""
+    over = node.args[0]
+    condition = read_set(node.args[1])
     name, domain = over.args if over.value == ("in",) else (over, Node("setname", (), "R"))
-    if name != sym(condition.variable or "") or domain != Node("setname", (), whole):
+    if name != sym(condition.variable or "") or domain != Node("setname", (), universe):
         raise NotASetError("not a condition on one of the numbers")
     return RealSet(condition.cuts)
 
 
 def _read_list(node: Node) -> RealSet:
-    """Read conditions with "and" or "or"; with commas all hold, unless they contradict."""
+    """Read conditions with "and" or "or". With commas all hold, unless they contradict."""
     sets = [read_set(arg) for arg in node.args]
     if node.value != "or" and all(arg.kind == "rel" for arg in node.args):
         common = _intersection(*sets)
@@ -217,19 +227,19 @@ def _polynomial(node: Node, operator: str, name: str) -> Cuts:
     if not a:
         return _solutions(operator, roots[0])
     if operator in ("=", "!="):
-        points = tuple(cut for root in roots for cut in _solutions("=", root))
+        points = tuple(place for root in roots for place in _solutions("=", root))
         return points if operator == "=" else _complement(points)
     closed = operator in ("<=", ">")
     between = _interval(roots[0], closed, roots[-1], closed) if roots else ()
     return between if operator in ("<", "<=") else _complement(between)
 
 
-def _absolute(inside: Node, operator: str, bound: Node) -> RealSet:
+def _absolute(expression: Node, operator: str, bound: Node) -> RealSet:
     """Return where |inside| is, say, "<" a bound that is not negative."""
     if _endpoint(bound) < 0:
         raise NotASetError("bound of an absolute value")
-    upper = _comparison(inside, operator, bound)
-    lower = _comparison(inside, FLIPPED[operator], neg(bound))
+    upper = _comparison(expression, operator, bound)
+    lower = _comparison(expression, FLIPPED[operator], neg(bound))
     if operator in ("<", "<=", "!="):
         return _intersection(lower, upper)
     return _union(lower, upper)

@@ -62,11 +62,12 @@ def extract(
         tags = marks.TAG.findall(marks.own_problem(text, CLOSED_BLOCK))
         if [tag for tag in tags if "answer" in tag] != marks.FORMAT[2:]:
             return Extraction(None, "answer tags that repeat or do not close")
-        inside = text.partition("<answer>")[2].partition("</answer>")[0]
-        block = _block_answer(inside)
+        block_text = text.partition("<answer>")[2].partition("</answer>")[0]
+        block = _block_answer(block_text)
         if format == "think_answer" or prose.is_whole(block):
             return Extraction(block, "answer block")
-        text, cut_off = inside, False
+        text = block_text
+        cut_off = False
     text = marks.own_problem(text, marks.BOX)
     spans, is_closed = marks.boxes(text)
     if not is_closed:
@@ -79,18 +80,18 @@ def extract(
 
 
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
-    """Return what the last box of a response or a written solution holds; None without one."""
+    """Return what the last box of a response or a written solution holds, else None."""
     return extract(text, format="boxed", think_open=think_open).text
 
 
-def _block_answer(inside: str) -> str:
+def _block_answer(block: str) -> str:
     """Return what an answer block states: all of it, or the boxes that make up all of it."""
-    spans, _ = marks.boxes(inside)
+    spans, _ = marks.boxes(block)
     ends = [0, *(span.end for span in spans)]
-    starts = [*(span.start for span in spans), len(inside)]
-    if spans and all(prose.is_joined(inside, *gap) for gap in zip(ends, starts, strict=True)):
-        return prose.answer_text(inside, spans)
-    return inside.strip().strip("*`")
+    starts = [*(span.start for span in spans), len(block)]
+    if spans and all(prose.is_joined(block, *gap) for gap in zip(ends, starts, strict=True)):
+        return prose.answer_text(block, spans)
+    return block.strip().strip("*`")
 
 
 def _boxed_answer(text: str, spans: list[marks.Span], gold: str) -> Extraction:
@@ -120,33 +121,36 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
         text = CALCULATOR.sub("", text)
     if "**" in text:
         text = BOLD.sub("", text)
-    lines = marks.HASHES.findall(marks.own_problem(text, marks.HASHES))
-    if lines:
-        return _last([_marked(line, "####") for line in lines[-MOST_MARKS_READ:]], "last ####")
-    own = marks.own_problem(text, marks.STATEMENT)
-    statements = list(marks.STATEMENT.finditer(own))[-MOST_MARKS_READ:]
-    ends = [*(statement.start() for statement in statements[1:]), len(own)]
+    if "####" in text:
+        lines = marks.HASHES.findall(marks.own_problem(text, marks.HASHES))
+        if lines:
+            return _last([_marked(line, "####") for line in lines[-MOST_MARKS_READ:]], "last ####")
+    problem_text = marks.own_problem(text, marks.STATEMENT)
+    statements = list(marks.STATEMENT.finditer(problem_text))[-MOST_MARKS_READ:]
+    ends = [*(statement.start() for statement in statements[1:]), len(problem_text)]
     answers = []
     for statement, end in zip(statements, ends, strict=False):
-        following = prose.sentences(own[statement.end() : end])
+        following = prose.sentences(problem_text[statement.end() : end])
         if following and not CHECKED.fullmatch(following[0]):
             answers.append(_marked(following[0], statement[0]))
     if answers:
         return _last(answers, 'last "answer is"')
     if cut_off:
         return Extraction(None, "cut off before an answer was marked")
-    whole = text.strip()
-    if len(whole) <= LONGEST_VALUE and prose.is_whole(whole):
-        return Extraction(whole, "whole text")
-    last_line = whole.rpartition("\n")[2].strip(prose.EDGE)
+    stripped = text.strip()
+    if len(stripped) <= LONGEST_VALUE and prose.is_whole(stripped):
+        return Extraction(stripped, "whole text")
+    last_line = stripped.rpartition("\n")[2].strip(prose.EDGE)
     if choices(last_line):
         return Extraction(last_line, "last line")
     return _last_sentence_answer(prose.sentences(text))
 
 
 def _marked(sentence: str, mark: str) -> str:
-    """Return the answer in the sentence after a mark: all of it if that is a value, else the value
-    right after the mark; after a colon or a heading its last value, after "####" its only one."""
+    """Return the answer in the sentence after a mark.
+
+    It is the whole sentence if that is a value, else the value right after the mark. After a colon
+    or a heading it is the last value, and after "####" the only one."""
     sentence = sentence.strip().strip("*_`").strip()
     yes_or_no = YES_OR_NO.match(sentence)
     if yes_or_no:

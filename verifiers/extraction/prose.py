@@ -85,7 +85,7 @@ def is_whole(text: str) -> bool:
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences and lines of a text; a displayed formula is one line."""
+    """Return the sentences and lines of a text. A displayed formula is one line."""
     text = DISPLAY.sub(lambda display: display[0].replace("\n", " "), text)
     pieces = []
     start = 0
@@ -117,10 +117,15 @@ def _formulas(text: str) -> list[Span]:
         end = text.find(closing, position + 1, position + LONGEST_FORMULA)
         content = text[position : max(end, 0)]
         is_formula = end >= 0
-        unclosed += not is_formula
-        if is_formula and closing == "$":  # unless "$5 and $6", or \$ closes it
-            is_formula = not ("\n" in content or MONEY.match(text, position))
-            is_formula &= not (content.endswith("\\") or text[end + 1 : end + 2].isdigit())
+        if end < 0:
+            unclosed += 1
+        elif closing == "$":  # unless "$5 and $6", or \$ closes it
+            is_formula = not (
+                "\n" in content
+                or MONEY.match(text, position)
+                or content.endswith("\\")
+                or text[end + 1 : end + 2].isdigit()
+            )
         if is_formula:
             position = end + len(closing)
             spans.append(Span(match.start(), position, content.strip()))
@@ -146,7 +151,8 @@ def _plain_values(text: str, start: int, end: int) -> list[Span]:
             if bare[-1] not in ",;:" or depth:  # a comma inside of brackets ends nothing
                 continue
         spans.append(_run_value(text, run))
-        run, depth = [], 0
+        run = []
+        depth = 0
     return [span for span in spans if span]
 
 
@@ -203,9 +209,9 @@ def answer_text(text: str, group: list[Span]) -> str:
     list of its values, each with its name."""
     if len(group) == 1:
         return group[0].content
-    whole = text[group[0].start : group[-1].end]
-    if "box" not in whole and is_value(whole):
-        return whole
+    joined_text = text[group[0].start : group[-1].end]
+    if "box" not in joined_text and is_value(joined_text):
+        return joined_text
     items = []
     for span in group:
         name = NAME_BEFORE.search(text, max(0, span.start - NAME_BEFORE_VALUE), span.start)

@@ -1,5 +1,6 @@
-"""Find the final text of a response: what follows the thought, up to the end of the model's turn.
-One table holds the marks of all families of models; others are only counted."""
+"""Find the final text of a response, from the end of the thought to the end of the model's turn.
+
+One table holds the marks of all families of models. Others are only counted."""
 
 import re
 from collections import Counter
@@ -26,6 +27,7 @@ MARKS = {
 }
 """What opens and closes a thought, begins the model's turn or another's, and ends a turn."""
 MARK = re.compile(rf"[<\[◁](?:{'|'.join(f'(?P<{kind}>{marks})' for kind, marks in MARKS.items())})")
+FIRST_SIGNS = ("<", "THINK]", "◁", "INST]", "[|")
 PLAIN_HARMONY = re.compile(r"\s*analysis")  # whose special tokens were dropped
 FORCED = "Final Answer:"  # with which s1's program ends a thought that is too long
 SHAPE = re.compile(
@@ -39,8 +41,8 @@ MOST_SHAPES = 100  # that are looked at in a response
 
 
 def final_text(response: str, *, think_open: bool = False) -> str | None:
-    """Return what follows the thought, up to the end of the model's turn; None while a thought is
-    open. Of a whole transcript it is the model's last turn."""
+    """Return what follows the thought, up to the end of the model's turn, or None while a thought
+    is open. Of a whole transcript it is the model's last turn."""
     if "assistantfinal" in response and PLAIN_HARMONY.match(response):
         response = response.rpartition("assistantfinal")[2]
     if not _may_hold_marks(response):
@@ -71,7 +73,7 @@ def final_text(response: str, *, think_open: bool = False) -> str | None:
 
 def _may_hold_marks(text: str) -> bool:
     """Return whether a text holds the first signs of a mark, at a tenth of the time of a search."""
-    return "<" in text or "THINK]" in text or "◁" in text or "INST]" in text or "[|" in text
+    return any(sign in text for sign in FIRST_SIGNS)
 
 
 def _own_turn(response: str) -> tuple[int, list[re.Match[str]], bool]:
@@ -112,8 +114,10 @@ class ChatMarks:
         for response in responses:
             unknown = unknown_marks(response)
             self._responses += 1
-            self._transcripts += is_transcript(response)
-            self._with_unknown += bool(unknown)
+            if is_transcript(response):
+                self._transcripts += 1
+            if unknown:
+                self._with_unknown += 1
             self._unknown.update(unknown)
 
     def lines(self) -> list[str]:

@@ -14,20 +14,25 @@ from verifiers.grammar.vocabulary import FUNCTIONS
 from verifiers.values.same_value import rational
 
 MARKS = {"neg", "pct", "deg", "unit", "set"}
-# Kinds of nodes that compute nothing; a letter beside a number is its unit (5 m).
+# Kinds of nodes that compute nothing. A letter after a number is its unit (5 m).
 NOT_COMPUTED = MARKS | {"num", "sym", "mod", "pm", "compound"}
 TRANSCENDENTAL = {*FUNCTIONS.values()} - {"exp", "sgn", "re", "im"}
 COMPUTED = {"add": "add", "div": "div", "ratio": "div"}
 
 
 def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
-    """Return whether the answer, or a member of it, is a sum or a product of plain numbers where
-    the gold is a number; with `strict` also a quotient that is a whole number, 48/2. A logarithm or
-    a sine of numbers is undone for a rational gold, and in a sum or product for one that has none.
+    """Return whether the answer, or a member of it, is still to be computed.
+
+    If the gold is a number, this is a sum or a product of plain numbers. With `strict` it is also a
+    quotient that is a whole number, 48/2. A logarithm or a sine of numbers is undone if the gold is
+    rational, and in a sum or product if the gold has none.
 
     Any other fraction is a value (1/2), and so are powers (10^6) and roots.
     """
-    tree, gold_tree = (None if is_plain_number(answer) else _tree(text) for text in (answer, gold))
+    if is_plain_number(answer):
+        return False
+    tree = _tree(answer)
+    gold_tree = _tree(gold)
     if tree is None or gold_tree is None:
         return False
     values = _values(tree)
@@ -71,7 +76,7 @@ def _bare(node: Node) -> Node:
 
 
 def _values(node: Node) -> list[Node]:
-    """Return the members of a list; of an equation a number, else the last side that has one."""
+    """Return the members of a list. Of an equation, return a number or the last side with one."""
     if node.kind == "rel" and "~" in node.value:
         node = without_approximations(node)
     parts = list(node.args)

@@ -41,7 +41,8 @@ def split_condition(text: str) -> tuple[str, str]:
     relations = RELATIONS.search(text)
     if relations is None:
         return text, ""
-    answer, name = text[: relations.start()], NAME.search(relations[0])
+    answer = text[: relations.start()]
+    name = NAME.search(relations[0])
     is_beside = name is not None and name[0] in answer and not SIGN.search(answer)
     return (answer, _bare(relations[0])) if is_beside else (text, "")
 

@@ -25,7 +25,7 @@ NUMBER = {
 SCRIPT_NUMBER = re.compile(_PLAIN, re.ASCII)  # \log_2 128 has no thousands
 RECURRING = re.compile(r"\d*\.\d*\\(?:overline|bar|dot)\s*(?:\{\s*\d+\s*\}|\d)", re.ASCII)
 ROW_SPACE = re.compile(r"\*?\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in|px)\s*\]", re.ASCII)
-# Of the scripts beyond ASCII; signs that stand for a scale are words of their own: 3万円.
+# Letters beyond ASCII. Signs of a scale are words of their own: 3万円.
 _LATIN = "A-Za-zÀ-ÖØ-öø-ɏ\u0300-\u036f\u1e00-\u1eff"
 _SIGNS = "[百千万萬億亿兆打]"
 _SCALE = rf"千[米克瓦]|{_SIGNS}|만|백|천|억|พัน|หมื่น|แสน|ล้าน"
@@ -33,18 +33,35 @@ _OTHER = rf"(?:(?!{_SIGNS})[^\W\d{_LATIN}]|[\u0900-\u0dff\u0e31-\u0e4e\u3099\u30
 LETTERS = re.compile(rf"[A-Za-z]+(?![{_LATIN}])|[{_LATIN}]+|{_SCALE}|{_OTHER}+")
 COMMAND = re.compile(r"\\(?:[A-Za-z]+|[\s\S])")
 SPACES = re.compile(r"\s+")
+STAR = re.compile(r"\*?\s*")
 ARROW_NAME = re.compile(r"\s*([A-Z])\s*([A-Z])\s*")
 SET_MARK = re.compile(r"\s*[_^]\s*(?:\{\s*([^{}]{1,12}?)\s*\}|([-+*]|\w(?!\w)))")
-USUAL_NAMES = {"|": "Vert", "bar": "overline", "cr": "\\", "newline": "\\"}
-USUAL_NAMES |= {"mod": "pmod", "bmod": "pmod", "dbinom": "binom", "tbinom": "binom"}
-USUAL_NAMES |= dict.fromkeys(("dfrac", "tfrac", "cfrac"), "frac")
+USUAL_NAMES = {
+    "|": "Vert",
+    "bar": "overline",
+    "cr": "\\",
+    "newline": "\\",
+    "mod": "pmod",
+    "bmod": "pmod",
+    "dbinom": "binom",
+    "tbinom": "binom",
+    "dfrac": "frac",
+    "tfrac": "frac",
+    "cfrac": "frac",
+}
+PAIRS = {
+    "**": ("sign", "^"),
+    "<=": ("command", "le"),
+    ">=": ("command", "ge"),
+    "!=": ("command", "ne"),
+}
 WORD_COMMANDS = {"top": "T", "intercal": "T", "AA": "Å"}
 SIGNS = set("+-*/^_=<>()[]{}|,;:!%&'$€£¥₹¢₽₩฿₫₺৳₪₴₱₦")
 
 
 @dataclass(frozen=True)
 class Token:
-    """Holds a token: its text, and its kind: number, word, command, sign, begin, end or setname.
+    """Holds the text of a token, and its kind: number, word, command, sign, begin, end or setname.
 
     `spaced`: a space stands before it. `text_mode`: it stands inside of \\text{…}.
     """
@@ -56,7 +73,7 @@ class Token:
 
 
 def tokenize(text: str, *, grouping: bool = True) -> list[Token]:
-    """Split an answer into tokens; `grouping` reads 1,234 as one number.
+    """Split an answer into tokens. With `grouping`, 1,234 is one number.
 
     Raises ParseError for characters outside the grammar, TooLargeError past the limits.
     """
@@ -109,7 +126,7 @@ class _Lexer:
             raise ParseError(f"unexpected character {char!r}")
 
     def _number(self) -> re.Match[str] | None:
-        """Return the number that begins here; thousands are grouped where no comma separates."""
+        """Return the number that begins here. Thousands are grouped unless a comma separates."""
         if self.position and self.text[self.position - 1] in "_^":
             return SCRIPT_NUMBER.match(self.text, self.position)
         number = NUMBER[self.grouping and not any(self.separating)]
@@ -117,11 +134,11 @@ class _Lexer:
         return recurring or number.match(self.text, self.position)
 
     def _stop(self, char: str) -> None:
-        """Read three dots; skip a full stop that ends the answer, a word or an abbreviation."""
-        in_words = bool(self.groups) and self.groups[-1][1]
+        """Read three dots. Skip a full stop that ends the answer, a word or an abbreviation."""
+        in_words = any(is_words for _, is_words in self.groups[-1:])
         at_end = not self.text[self.position + 1 :].strip(" .$}*\n)\\]")
-        around = self.text[self.position - 2 : self.position + 2]
-        after_word = len(around) == 4 and around[:2].isalpha() and around[3] == " "  # sq. ft
+        context = self.text[self.position - 2 : self.position + 2]
+        after_word = len(context) == 4 and context[:2].isalpha() and context[3] == " "  # sq. ft
         if self.text.startswith("...", self.position):
             self._emit("command", "ldots", self.position + 3)
         elif char == "." and (at_end or in_words or after_word):
@@ -130,10 +147,10 @@ class _Lexer:
             raise ParseError("full stop inside")
 
     def _emit(self, kind: str, text: str, end: int) -> None:
-        """Append a token; note of brackets whether a plain comma in them separates: (1,234)."""
+        """Append a token. Note whether a plain comma separates in a bracket, as in (1,234)."""
         if text in OPENING_BRACKETS.get(kind, ()):
-            inside = INSIDE.match(self.text, end)
-            self.separating.append(", " not in inside[0] if inside else True)
+            bracketed = INSIDE.match(self.text, end)
+            self.separating.append(", " not in bracketed[0] if bracketed else True)
         elif text in CLOSING_BRACKETS.get(kind, ()) and self.separating:
             self.separating.pop()
         text_mode = any(is_words for _, is_words in self.groups)
@@ -143,11 +160,8 @@ class _Lexer:
 
     def _sign(self, char: str) -> None:
         pair = self.text[self.position : self.position + 2]
-        if pair == "**":
-            self._emit("sign", "^", self.position + 2)
-        elif pair in ("<=", ">=", "!="):
-            name = {"<=": "le", ">=": "ge", "!=": "ne"}[pair]
-            self._emit("command", name, self.position + 2)
+        if pair in PAIRS:
+            self._emit(*PAIRS[pair], self.position + 2)
         elif self.text.startswith("+/-", self.position):
             self._emit("command", "pm", self.position + 3)
         else:
@@ -158,7 +172,8 @@ class _Lexer:
         if name == "\\":
             end = self._end(ROW_SPACE, end)
         if name in vocabulary.SPACING:
-            self.position, self.spaced = end, self.spaced or name != "!"  # f\!(x) is f(x)
+            self.position = end
+            self.spaced = self.spaced or name != "!"  # f\!(x) is f(x)
         elif name in ("left", "right") and self.text[end : end + 1] == ".":
             self.position = end + 1
         elif name in ("left", "right") and self.text[end : end + 1] == "|":
@@ -166,8 +181,7 @@ class _Lexer:
         elif name in vocabulary.SILENT:
             self.position = end
         elif name in vocabulary.SKIPPED_WITH_GROUP:
-            end += self.text.startswith("*", end)
-            self.position = self._group_end(self._end(SPACES, end)) + 1
+            self.position = self._group_end(self._end(STAR, end)) + 1
         elif name in ("begin", "end"):
             self._environment(name, end)
         elif name == "mathbb":
@@ -187,7 +201,7 @@ class _Lexer:
             self._emit("command", USUAL_NAMES.get(name, name), end)
 
     def _end(self, pattern: re.Pattern[str], position: int) -> int:
-        """Return where a pattern that matches at a position ends; the position if it does not."""
+        """Return where a match at a position ends, or the position if there is no match."""
         match = pattern.match(self.text, position)
         return match.end() if match else position
 
@@ -205,7 +219,7 @@ class _Lexer:
         raise ParseError("unclosed group")
 
     def _open_group(self, name: str, end: int) -> None:
-        """Open the group of \\text{…} and the like; skip the command where no group follows."""
+        """Open the group of \\text{…} and the like. Skip the command if no group follows."""
         opening = self._end(SPACES, end)
         if not self.text.startswith("{", opening):
             self.position = end
@@ -225,7 +239,7 @@ class _Lexer:
         self.spaced = True
 
     def _environment(self, name: str, end: int) -> None:
-        """Read \\begin{…} or \\end{…}; skip the columns of an array."""
+        """Read \\begin{…} or \\end{…}. Skip the columns of an array."""
         opening = self._end(SPACES, end)
         closing = self._group_end(opening)
         environment = self.text[opening + 1 : closing].strip("* ")
@@ -237,13 +251,14 @@ class _Lexer:
         self._emit(name, environment, end)
 
     def _set_name(self, end: int) -> None:
-        """Read \\mathbb{R} and what stands below or above it; \\mathbb P( is a probability."""
+        """Read \\mathbb{R} and its subscript or superscript. \\mathbb P( is a probability."""
         opening = self._end(SPACES, end)
         if self.text.startswith("{", opening):
             end = self._group_end(opening) + 1
             name = self.text[opening + 1 : end - 1].strip()
         else:
-            name, end = self.text[opening : opening + 1], opening + 1
+            name = self.text[opening : opening + 1]
+            end = opening + 1
         if name in ("P", "E") and self.text[end : end + 1] in ("(", "["):
             self._emit("word", name, end)
             return

@@ -1,4 +1,4 @@
-"""Give answers that differ only in markup one spelling; read choices and plain words."""
+"""Give answers that differ only in markup one spelling, and read choices and plain words."""
 
 import re
 import unicodedata
@@ -158,7 +158,8 @@ def _rewritten_phrase(text: str) -> str:
         text = words = WHEN.sub("", words)
     half = HALF_OF_DAY.search(words)
     if half:
-        return f"{words[: half.start()]} {'am' if half[1] == 'morning' else 'pm'}"
+        day_half = "am" if half[1] == "morning" else "pm"
+        return f"{words[: half.start()]} {day_half}"
     text = RATE.sub(r" per \1", text)
     if text[:1].isdigit():
         text = MEASURED.sub(r"\1", text)
@@ -172,12 +173,13 @@ def _rewritten_phrase(text: str) -> str:
 
 
 def _one_of_two(first: str, second: str, unit: str | None) -> str | None:
-    """Write "six (6) apples" and "six apples (6 apples)" as 6 apples; None for two values."""
+    """Write "six (6) apples" and "six apples (6 apples)" as 6 apples, or return None for
+    two values."""
     word = LAST_WORD.search(second)
     if unit is None and word and first.endswith(word[0]):
         unit, first, second = word[1], first[: -len(word[0])], second[: word.start()]
-    value, other = (spoken(part) or part for part in (first, second))
-    if value != other:
+    value = spoken(first) or first
+    if value != (spoken(second) or second):
         return None
     return f"{value} {unit}" if unit else value
 
@@ -190,8 +192,9 @@ def plain_words(text: str) -> str:
 
 
 def choices(text: str, *, with_text: bool = False, loose: bool = False) -> frozenset[str]:
-    """Return the letters of a multiple-choice answer: B, (B), Option B, A and C; else nothing.
-    `with_text`: also that of (B) 7; `loose`: also that of B (7) and B 7."""
+    """Return the letters of a multiple-choice answer, as of B, (B), Option B, or A and C.
+
+    `with_text`: also that of (B) 7. `loose`: also that of B (7) and B 7."""
     if len(text) > MAX_WORDS:
         return frozenset()
     words = plain_words(text)
@@ -212,8 +215,8 @@ def choices(text: str, *, with_text: bool = False, loose: bool = False) -> froze
 
 
 def label_and_text(text: str) -> tuple[str, str] | None:
-    """Return the letter of a choice and the text it labels, as (C) 7; None for any other text, and
-    where other choices follow."""
+    """Return the letter of a choice and the text it labels, as (C) 7. Return None for any other
+    text, and if other choices follow."""
     if len(text) > MAX_WORDS:
         return None
     words = plain_words(text)

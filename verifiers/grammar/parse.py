@@ -27,7 +27,7 @@ OTHER_BASE = re.compile(r"0(?:x[0-9a-f]+|[bo][0-7]+)(?!\w)", re.I)
 
 
 def parse(text: str, *, grouping: bool = True) -> Node:
-    """Read an answer; `grouping` reads 1,234 as one number.
+    """Read an answer. With `grouping`, 1,234 is one number.
 
     Raises ParseError, or TooLargeError where the limits refuse it.
     """
@@ -37,7 +37,7 @@ def parse(text: str, *, grouping: bool = True) -> Node:
 
 
 def tree_of(text: str) -> Node | None:
-    """Return an answer as a tree; None if it cannot be read."""
+    """Return an answer as a tree, or None if it cannot be read."""
     try:
         return parse(text)
     except ParseError:

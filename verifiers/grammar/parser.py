@@ -46,13 +46,14 @@ class Parser:
         self.in_limits = False
 
     def peek(self, ahead: int = 0) -> Token:
-        """Return the next token, or one `ahead` of it, without taking it; END past the last."""
+        """Return the next token, or one `ahead` of it, without taking it. END follows the last."""
         return self.tokens[self.position + ahead]
 
     def take(self) -> Token:
         """Return the next token and step over it."""
         token = self.tokens[self.position]
-        self.position += token is not END
+        if token is not END:
+            self.position += 1
         return token
 
     def take_first(self) -> str:
@@ -69,10 +70,12 @@ class Parser:
         return token.kind == kind and (not texts or token.text in texts)
 
     def accept(self, kind: str, *texts: str) -> bool:
-        """Take the next token if it is such a one; return whether it was."""
-        is_match = self.at(kind, *texts)
-        self.position += is_match
-        return is_match
+        """Take the next token if it is such a one. Return whether it was."""
+        token = self.tokens[self.position]
+        if token.kind != kind or (texts and token.text not in texts):
+            return False
+        self.position += 1
+        return True
 
     def expect(self, kind: str, text: str) -> None:
         """Take the next token. Raises ParseError if it is another."""
@@ -90,7 +93,7 @@ class Parser:
         return is_unit(token, self.peek(ahead + 1))
 
     def connective(self, ahead: int = 0) -> str:
-        """Return "and" or "or" where such a word comes next; letters are words in a text alone."""
+        """Return "and" or "or" if such a word comes next. Letters are words in a text only."""
         token = self.peek(ahead)
         word = token.text.lower()
         if token.kind not in ("word", "command") or word not in CONNECTIVES:
@@ -113,7 +116,7 @@ class Parser:
         return items[0] if len(items) == 1 else Node("list", tuple(items), connective or ",")
 
     def _separator(self) -> str:
-        """Take the separators that come next; return "and", "or", "," or nothing."""
+        """Take the separators that come next. Return "and", "or", "," or nothing."""
         separator = ""
         while True:
             token = self.peek()
@@ -184,22 +187,24 @@ class Parser:
                 return node
             self.take()
             right = self.sum()
-            more = node.kind == kind != "diff"
-            node = Node(kind, (*node.args, right) if more else (node, right))
+            goes_on = node.kind == kind != "diff"
+            node = Node(kind, (*node.args, right) if goes_on else (node, right))
 
     def _except(self, node: Node) -> Node:
         """Read what follows "all real numbers except": 0, or "for x = 2"."""
         if node.kind == "text" and node.value.lower() not in REAL_WORDS:
             raise ParseError("exception from words")
         self.accept("word", "for")
-        points = [item.args[-1] if item.kind == "rel" else item for item in self.items()]
-        whole = Node("setname", (), "R") if node.kind == "text" else node
-        return Node("diff", (whole, Node("set", tuple(points))))
+        points = []
+        for item in self.items():
+            points.append(item.args[-1] if item.kind == "rel" else item)
+        domain = Node("setname", (), "R") if node.kind == "text" else node
+        return Node("diff", (domain, Node("set", tuple(points))))
 
     def items(self) -> tuple[Node, ...]:
         """Read a list and return its items, or the one item that stands there."""
-        inside = self.answer()
-        return inside.args if inside.kind == "list" else (inside,)
+        content = self.answer()
+        return content.args if content.kind == "list" else (content,)
 
     def sum(self) -> Node:
         """Read terms with signs before them."""
@@ -219,7 +224,7 @@ class Parser:
         return terms[0] if len(terms) == 1 else Node("add", tuple(terms))
 
     def _signs(self) -> str:
-        """Take the signs before a term: "", "+", "-", "pm" or "mp"; a minus turns it around."""
+        """Take the signs before a term. Return "", "+", "-", "pm" or "mp". A minus flips it."""
         sign = ""
         while True:
             if self.accept("sign", "+"):
@@ -286,8 +291,8 @@ class Parser:
             return token.text.lower() not in NOT_UNITS and token.text != "to"
         if token.kind == "number":
             before, sign = self.tokens[self.position - 1], self.tokens[self.position - 2]
-            after_exponent = sign.kind == "sign" and sign.text == "^" and token.spaced
-            return before.kind != "number" or after_exponent  # 2^2 3 is a product
+            is_exponent = token.spaced and sign.kind == "sign" and sign.text == "^"
+            return before.kind != "number" or is_exponent  # 2^2 3 is a product
         if token.kind == "command":
             return token.text not in NOT_FACTORS
         return token.kind == "begin"
@@ -303,7 +308,10 @@ class Parser:
     def postfixed(self, node: Node) -> Node:
         """Read the signs after an atom: exponents, factorials, per cent, degrees, currencies."""
         for _ in range(MAX_POSTFIXES):
-            money = currency_of(self.peek())
+            token = self.peek()
+            if token.kind not in ("sign", "command"):
+                return node
+            money = currency_of(token)
             if self.accept("sign", "^"):
                 node = self._raised(node)
             elif self.accept("sign", "!"):

@@ -16,28 +16,31 @@ _ROUND = r"an?\s+(?:hundred|thousand|million|billion)"
 _LONG = rf"{_SPOKEN}(?:\s+(?:{_SCALES})(?!\w)(?:\s+(?:and\s+)?{_SPOKEN})?){{0,4}}"
 _NUMBER = rf"(?:(?:minus|negative)\s+)?(?:-?{_DIGITS}|{_ROUND}|{_LONG})"
 _PART = r"half|halves|(?:third|quarter|fourth|fifth|sixth|seventh|eighth|ninth|tenth|hundredth)s?"
-FORMS = [
-    (r"(?:(?:positive|plus)\s+)?infinity", r"\infty"),
-    (r"(?:negative|minus)\s+infinity", r"-\infty"),
-    (rf"(?P<a>{_NUMBER})", "{a}"),
-    (rf"(?:the\s+)?(?P<p>square|cube)\s+root\s+of\s+(?P<a>{_NUMBER})", r"\sqrt[{p}]{{{a}}}"),
-    (rf"(?:the\s+)?(?P<p>square|cube)\s+of\s+(?P<a>{_NUMBER})", "({a})^{{{p}}}"),
-    (rf"(?P<a>{_NUMBER})\s+(?P<p>squared|cubed)", "({a})^{{{p}}}"),
-    (rf"(?P<a>{_NUMBER})\s+factorial", "({a})!"),
-    (rf"(?:the\s+)?reciprocal\s+of\s+(?P<a>{_NUMBER})", r"\frac{{1}}{{{a}}}"),
-    (rf"(?:(?P<b>{_NUMBER}|an?)[\s-]+)?dozen", r"{b} \text{{ dozen}}"),
-    (rf"(?:twice|double)\s+(?P<a>{_NUMBER})", r"2 \cdot ({a})"),
-    (rf"(?P<a>{_NUMBER})\s+over\s+(?P<b>{_NUMBER})", r"\frac{{{a}}}{{{b}}}"),
-    (rf"(?P<a>{_NUMBER})\s+(?:out\s+of|in)\s+(?P<b>{_NUMBER})", r"\frac{{{a}}}{{{b}}}"),
-    (rf"(?P<a>{_NUMBER})\s+choose\s+(?P<b>{_NUMBER})", r"\binom{{{a}}}{{{b}}}"),
-    (rf"(?P<a>{_NUMBER})\s+to\s+the\s+(?:power\s+(?:of\s+)?)?(?P<b>{_NUMBER})", "({a})^{{{b}}}"),
-    (rf"(?P<a>{_NUMBER})\s+and\s+(?P<b>an?|one|two|three|four)[\s-]+(?P<p>{_PART})",
-     r"{a}\frac{{{b}}}{{{p}}}"),
-    (rf"(?:(?P<b>{_NUMBER}|an?|one)[\s-]+)?(?P<p>{_PART})", r"\frac{{{b}}}{{{p}}}"),
-    (rf"(?:(?P<b>{_NUMBER}|an?|one)[\s-]+)?(?P<p>{_PART})\s+of\s+(?P<a>{_NUMBER})",
-     r"\frac{{{b}}}{{{p}}} \cdot ({a})"),
-]  # fmt: skip
-PATTERNS = [(re.compile(pattern, re.I), shape) for pattern, shape in FORMS]
+FORMS = {
+    r"(?:(?:positive|plus)\s+)?infinity": r"\infty",
+    r"(?:negative|minus)\s+infinity": r"-\infty",
+    r"(?P<a>NUMBER)": "{a}",
+    r"(?:the\s+)?(?P<p>square|cube)\s+root\s+of\s+(?P<a>NUMBER)": r"\sqrt[{p}]{{{a}}}",
+    r"(?:the\s+)?(?P<p>square|cube)\s+of\s+(?P<a>NUMBER)": "({a})^{{{p}}}",
+    r"(?P<a>NUMBER)\s+(?P<p>squared|cubed)": "({a})^{{{p}}}",
+    r"(?P<a>NUMBER)\s+factorial": "({a})!",
+    r"(?:the\s+)?reciprocal\s+of\s+(?P<a>NUMBER)": r"\frac{{1}}{{{a}}}",
+    r"(?:(?P<b>NUMBER|an?)[\s-]+)?dozen": r"{b} \text{{ dozen}}",
+    r"(?:twice|double)\s+(?P<a>NUMBER)": r"2 \cdot ({a})",
+    r"(?P<a>NUMBER)\s+over\s+(?P<b>NUMBER)": r"\frac{{{a}}}{{{b}}}",
+    r"(?P<a>NUMBER)\s+(?:out\s+of|in)\s+(?P<b>NUMBER)": r"\frac{{{a}}}{{{b}}}",
+    r"(?P<a>NUMBER)\s+choose\s+(?P<b>NUMBER)": r"\binom{{{a}}}{{{b}}}",
+    r"(?P<a>NUMBER)\s+to\s+the\s+(?:power\s+(?:of\s+)?)?(?P<b>NUMBER)": "({a})^{{{b}}}",
+    r"(?P<a>NUMBER)\s+and\s+(?P<b>an?|one|two|three|four)[\s-]+(?P<p>PART)":
+     r"{a}\frac{{{b}}}{{{p}}}",
+    r"(?:(?P<b>NUMBER|an?|one)[\s-]+)?(?P<p>PART)": r"\frac{{{b}}}{{{p}}}",
+    r"(?:(?P<b>NUMBER|an?|one)[\s-]+)?(?P<p>PART)\s+of\s+(?P<a>NUMBER)":
+     r"\frac{{{b}}}{{{p}}} \cdot ({a})",
+}  # fmt: skip
+PATTERNS = [
+    (re.compile(form.replace("NUMBER", _NUMBER).replace("PART", _PART), re.I), shape)
+    for form, shape in FORMS.items()
+]
 LONG_WORD = re.compile(r"[a-z]{3,}")
 SPOKEN_WORDS = {*NUMBER_WORDS, *SCALES, *PARTS, *(f"{part}s" for part in PARTS), *POWERS} | words(
     "minus negative root factorial reciprocal dozen twice double over choose infinity the and out"
@@ -47,7 +50,7 @@ LONGEST = 80  # characters of a number in words
 
 
 def spoken(text: str) -> str | None:
-    """Return a number in words as LaTeX; None for any other text."""
+    """Return a number in words as LaTeX, or None for any other text."""
     if len(text) > LONGEST:
         return None
     if SPOKEN_WORDS.isdisjoint(LONG_WORD.findall(text.lower())) and not IN.search(text):

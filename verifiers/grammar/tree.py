@@ -47,11 +47,11 @@ class Node:
 
     def walk(self) -> Iterator["Node"]:
         """Yield this node and all below it, without recursion."""
-        waiting = [self]
-        while waiting:
-            node = waiting.pop()
+        pending = [self]
+        while pending:
+            node = pending.pop()
             yield node
-            waiting.extend(node.args)
+            pending.extend(node.args)
 
     def has(self, *kinds: str) -> bool:
         """Return whether this node, or one below it, is of one of these kinds."""

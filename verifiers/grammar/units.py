@@ -17,15 +17,16 @@ SPELLINGS: dict[str, str] = {}
 for _name, _entry in vocabulary.TABLE["units"].items():
     _dimension, _size, *_spellings = _entry.split()
     UNITS[_name] = (_dimension, Fraction(_size))
-    SPELLINGS |= dict.fromkeys(_spellings, _name)
+    SPELLINGS.update(dict.fromkeys(_spellings, _name))
 COMPOUNDS = {"mph": {"mile": 1, "hour": -1}, "kph": {"km": 1, "hour": -1}}
 # These letters after a number are units where the other side has no variables.
 LETTER_UNITS = words("m s g h L l N J W V A K")
 CURRENCIES = {
-    "sign": {sign: sign for sign in "₽₩฿₫₺৳₪₴₱₦"}
-    | {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee", "¢": "cent"},
+    "sign": {"$": "dollar", "€": "euro", "£": "gbp", "¥": "yen", "₹": "rupee", "¢": "cent",
+             "₽": "₽", "₩": "₩", "฿": "฿", "₫": "₫", "₺": "₺", "৳": "৳", "₪": "₪", "₴": "₴",
+             "₱": "₱", "₦": "₦"},
     "command": {"$": "dollar", "pounds": "gbp", "euro": "euro", "yen": "yen"},
-}
+}  # fmt: skip
 HALVES_OF_DAY = words("am pm AM PM")
 SHORT_UNIT_WORDS = vocabulary.SAFE_UNITS | HALVES_OF_DAY | words("per way old sq cu")
 NEVER_UNITS = vocabulary.FUNCTIONS.keys() | words("pi sqrt to")
@@ -35,7 +36,7 @@ GENERIC = words("unit units")
 
 
 def unit_name(word: str) -> str:
-    """Return the canonical name of a unit; any other noun names itself, in the singular."""
+    """Return the canonical name of a unit. Any other noun names itself, in the singular."""
     lower = word.lower()
     if word in SPELLINGS:
         return SPELLINGS[word]
@@ -78,7 +79,7 @@ def currency_of(token: Token) -> str | None:
 
 
 def conversion(left: dict[str, int], right: dict[str, int]) -> Fraction | None:
-    """Return how many of the right unit make one of the left; None if their dimensions differ."""
+    """Return how many of the right unit make one of the left, or None if the dimensions differ."""
     left_size, left_dimensions = measure(left)
     right_size, right_dimensions = measure(right)
     return left_size / right_size if left_dimensions == right_dimensions else None

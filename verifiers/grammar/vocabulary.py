@@ -1,4 +1,4 @@
-"""Hold the words and signs of the grammar as data; the longer lists stand in a table."""
+"""Hold the words and signs of the grammar as data. The longer lists are in a table."""
 
 import tomllib
 from pathlib import Path
@@ -24,8 +24,10 @@ MATH_GROUPS = words(TABLE["math_groups"])
 
 RELATIONS = TABLE["relations"]
 FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "!="}
-CONNECTIVES = dict.fromkeys(TABLE["and_words"].split(), "and")
-CONNECTIVES |= dict.fromkeys(TABLE["or_words"].split(), "or")
+CONNECTIVES = {
+    **dict.fromkeys(TABLE["and_words"].split(), "and"),
+    **dict.fromkeys(TABLE["or_words"].split(), "or"),
+}
 # Commands that cannot begin a factor of a product.
 NOT_FACTORS = RELATIONS.keys() | CONNECTIVES.keys() | words(
     "pm mp cdot times div ast } rbrace rvert rfloor rceil rangle mid colon pmod \\ to rightarrow "

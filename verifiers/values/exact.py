@@ -132,10 +132,10 @@ def _call(name: str, args: list[Fraction]) -> Fraction:
         return -value if odd_of_negative else value
     if name == "fac2":
         return _factorial(first, step=2)
-    whole = all(arg.denominator == 1 for arg in args)
-    if name == "binom" and whole and 0 <= args[1] <= first <= MAX_BINOMIAL:
+    are_whole = all(arg.denominator == 1 for arg in args)
+    if name == "binom" and are_whole and 0 <= args[1] <= first <= MAX_BINOMIAL:
         return _bounded(Fraction(math.comb(first.numerator, args[1].numerator)))
-    if name in ("gcd", "lcm") and whole:
+    if name in ("gcd", "lcm") and are_whole:
         function = math.gcd if name == "gcd" else math.lcm
         return _bounded(Fraction(function(*(arg.numerator for arg in args))))
     raise InexactError(name)

@@ -16,8 +16,8 @@ from verifiers.values.exact import InexactError, UndefinedError, exact
 
 MAX_POWER_BITS = 2**20  # of the logarithm of a power; mpmath's time grows with it
 # Bits of an argument: the sine of 2^400 needs 400 more digits of pi, exp(2^20) has 2^20 bits.
-MAX_BITS_OF = dict.fromkeys(words("sin cos tan cot sec csc"), 400)
-MAX_BITS_OF |= dict.fromkeys(words("exp sinh cosh tanh coth"), 20)
+MAX_BITS_OF = {"sin": 400, "cos": 400, "tan": 400, "cot": 400, "sec": 400, "csc": 400,
+               "exp": 20, "sinh": 20, "cosh": 20, "tanh": 20, "coth": 20}  # fmt: skip
 OF_CONTEXT = words("asin acos atan acot asec acsc asinh acosh atanh ln erf floor ceil conj re im")
 MAX_GAMMA = 10_000  # its gamma function has 120,000 bits
 TINY = 1e-20  # 2^x for x nearer to 0 is 1 to more digits than anybody writes
@@ -63,7 +63,7 @@ class Evaluator:
         self.lossless = lossless
 
     def __call__(self, node: Node) -> Number:
-        """Return the value; raises InexactError, UndefinedError or TooLargeError."""
+        """Return the value. Raises InexactError, UndefinedError or TooLargeError."""
         try:
             value = self._evaluate(node)
         except TooLargeError:
@@ -75,7 +75,8 @@ class Evaluator:
         return value
 
     def _evaluate(self, node: Node) -> Number:
-        c, kind = self.context, node.kind
+        c = self.context
+        kind = node.kind
         if kind == "num":
             return self._rational(node.value)
         if kind == "sym":
@@ -105,31 +106,28 @@ class Evaluator:
             value = self._arbitrary(str(node.value), args)
         else:
             raise InexactError(kind)
-        if self.lossless:
-            self._refuse_loss(node, value, args)
+        if self.lossless and self._loses(node, value, args):
+            raise InexactError("lost below the precision")
         if self.real and isinstance(value, c.mpc):
             if value.imag:
                 raise InexactError("not real")
             value = value.real
         return value
 
-    def _refuse_loss(self, node: Node, value: Number, args: list[Number]) -> None:
-        """Refuse values that this precision cannot tell from 1: 1 + 10^-600, tanh 1000."""
+    def _loses(self, node: Node, value: Number, args: list[Number]) -> bool:
+        """Return whether this precision cannot tell a value from 1: 1 + 10^-600, tanh 1000."""
         if node.kind == "add":
-            least = abs(value) * self.context.eps
-            lost = any(arg and abs(arg) < least for arg in args)
-        elif abs(value) != 1:
-            lost = False
-        elif node.kind == "pow":
-            lost = 0 < abs(args[1]) < TINY
-        elif node.value == "root":
-            lost = abs(args[0]) != 1
-        elif node.value in ("exp", "cos", "cosh", "sec"):
-            lost = 0 < abs(args[0]) < 1
-        else:
-            lost = node.value in ("tanh", "coth", "erf")
-        if lost:
-            raise InexactError("lost below the precision")
+            smallest = abs(value) * self.context.eps
+            return any(arg and abs(arg) < smallest for arg in args)
+        if abs(value) != 1:
+            return False
+        if node.kind == "pow":
+            return bool(0 < abs(args[1]) < TINY)
+        if node.value == "root":
+            return bool(abs(args[0]) != 1)
+        if node.value in ("exp", "cos", "cosh", "sec"):
+            return bool(0 < abs(args[0]) < 1)
+        return node.value in ("tanh", "coth", "erf")
 
     def _rational(self, value: Fraction) -> Number:
         return _divided(self.context, value.numerator, value.denominator)
@@ -175,7 +173,8 @@ class Evaluator:
 
     def _call(self, name: str, args: list[Number]) -> Number:
         check()
-        c, x, gamma = self.context, args[0], self._gamma
+        c = self.context
+        x = args[0]
         if name in MAX_BITS_OF:
             if c.mag(x) > MAX_BITS_OF[name] and c.log(abs(x), 2) > MAX_BITS_OF[name]:
                 raise TooLargeError("argument too large")
@@ -183,22 +182,26 @@ class Evaluator:
         if name in OF_CONTEXT:
             return getattr(c, name)(x)
         if name == "log":
-            base = args[1] if len(args) > 1 else (10 if self.decimal_log else c.e)
-            return c.log(x) / c.log(base)
+            default_base = 10 if self.decimal_log else c.e
+            return c.log(x) / c.log(args[1] if len(args) > 1 else default_base)
         if name == "root":
             return self._root(x, args[1])
-        plain = {
+        evaluate = {
             "lg": lambda: c.log(x) / c.log(10), "abs": lambda: abs(x), "sgn": lambda: c.sign(x),
-            "cis": lambda: c.cos(x) + c.j * c.sin(x), "gamma": lambda: gamma(x),
+            "cis": lambda: c.cos(x) + c.j * c.sin(x), "gamma": lambda: self._gamma(x),
             "max": lambda: max(args), "min": lambda: min(args),
-            "binom": lambda: gamma(x + 1) / gamma(args[1] + 1) / gamma(x - args[1] + 1),
+            "binom": lambda: self._binomial(x, args[1]),
         }.get(name)  # fmt: skip
-        if plain is None:
+        if evaluate is None:
             raise InexactError(name)
-        return plain()
+        return evaluate()
+
+    def _binomial(self, n: Number, k: Number) -> Number:
+        return self._gamma(n + 1) / self._gamma(k + 1) / self._gamma(n - k + 1)
 
     def _root(self, value: Number, index: Number) -> Number:
-        """Return a root. An odd root of a negative number is real, as the radical sign means it."""
+        """Return the root of a number. An odd root of a negative number is real, as the radical
+        sign means it."""
         c = self.context
         real = not isinstance(value, c.mpc)
         if real and value < 0 and not isinstance(index, c.mpc) and index % 2 == 1:

@@ -11,12 +11,13 @@ PLACES = tuple(Fraction(at, 2) for at in (0, 2, -2, 6, 8, 10, 22, 58, -29))
 
 
 def coefficients(node: Node, name: str) -> tuple[Fraction, Fraction, Fraction] | None:
-    """Return (a, b, c) of an expression a·x² + b·x + c; None for any other expression."""
+    """Return (a, b, c) of an expression a·x² + b·x + c, or None for any other expression."""
     try:
         values = [exact(node, {name: at}) for at in PLACES]
     except NO_VALUE:
         return None
-    c, a = values[0], (values[1] + values[2]) / 2 - values[0]
+    c = values[0]
+    a = (values[1] + values[2]) / 2 - c
     b = values[1] - a - c
     fits = all(value == (a * at + b) * at + c for value, at in zip(values, PLACES, strict=True))
     return (a, b, c) if fits else None
@@ -27,11 +28,11 @@ def real_roots(a: Fraction, b: Fraction, c: Fraction, digits: int) -> tuple[Numb
     evaluate = Evaluator(digits, {}, real=True)
     if not a:
         return (evaluate(num(-c / b)),) if b else ()
-    spread = (b * b - 4 * a * c) / (4 * a * a)
-    if spread < 0:
+    discriminant = (b * b - 4 * a * c) / (4 * a * a)
+    if discriminant < 0:
         return ()
     middle = evaluate(num(-b / (2 * a)))
-    if not spread:
+    if not discriminant:
         return (middle,)
-    half = evaluate(call("root", num(spread), num(2)))
+    half = evaluate(call("root", num(discriminant), num(2)))
     return (middle - half, middle + half)

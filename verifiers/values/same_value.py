@@ -40,15 +40,15 @@ def same_value(left: Node, right: Node) -> bool:
         return False
     if sum(1 for side in (left, right) for _ in side.walk()) > MAX_NODES:
         return False
-    same = _same_function if left.symbols() or right.symbols() else _same_constant
-    if same(left, right, False):
+    compare = _same_function if left.symbols() or right.symbols() else _same_constant
+    if compare(left, right, False):
         return True
     has_bare_log = any(
         part.kind == "call" and part.value == "log" and len(part.args) == 1
         for side in (left, right)
         for part in side.walk()
     )
-    return has_bare_log and same(left, right, True)
+    return has_bare_log and compare(left, right, True)
 
 
 def has_value(node: Node) -> bool:
@@ -65,7 +65,7 @@ def has_value(node: Node) -> bool:
 
 
 def rational(node: Node) -> Fraction | None:
-    """Return the exact value of an expression; None if it has none that is rational."""
+    """Return the exact value of an expression, or None if it is not rational."""
     try:
         return exact(node, {})
     except NO_VALUE:
@@ -79,7 +79,7 @@ def _same_constant(left: Node, right: Node, decimal_log: bool) -> bool:
     try:
         look = Evaluator(LOW, {}, real=False, decimal_log=decimal_log)
         low = look(left), look(right)
-        if not _close(*low, LOW // 2):
+        if not _close(low[0], low[1], LOW // 2):
             return _repeats_digits(left, right, low)
         sharp = Evaluator(HIGH, {}, real=False, decimal_log=decimal_log, lossless=True)
         high = sharp(left), sharp(right)
@@ -119,12 +119,12 @@ def _repeats_digits(left: Node, right: Node, values: tuple[Number, Number]) -> b
     if _is_long_decimal(left) == _is_long_decimal(right):
         return False
     a, b = values
-    other = b if _is_long_decimal(left) else a
-    if isinstance(other, Fraction):
-        power_of_ten = 10 ** other.denominator.bit_length()
-        if power_of_ten % other.denominator == 0:  # a decimal equals it
+    value = b if _is_long_decimal(left) else a
+    if isinstance(value, Fraction):
+        power_of_ten = 10 ** value.denominator.bit_length()
+        if power_of_ten % value.denominator == 0:  # a decimal equals it
             return False
-    return bool(abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(other) / 2)
+    return bool(abs(a - b) * 10 ** (REPEATED_DIGITS - 1) < abs(value) / 2)
 
 
 def points(names: list[str]) -> Iterator[dict[str, Fraction]]:
@@ -149,12 +149,13 @@ def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
     names = sorted(left.symbols() | right.symbols())
     for real in (True, False):
         agreements = 0
-        near = points(names)
-        for point in chain(near, far_points(names)) if real else near:
-            same = _same_at(left, right, point, real, decimal_log)
-            if same is False:
+        places = chain(points(names), far_points(names)) if real else points(names)
+        for point in places:
+            agrees = _same_at(left, right, point, real, decimal_log)
+            if agrees is False:
                 return False
-            agreements += same is True
+            if agrees:
+                agreements += 1
         if agreements >= ENOUGH_POINTS:
             return True
     return False
@@ -163,21 +164,20 @@ def _same_function(left: Node, right: Node, decimal_log: bool) -> bool:
 def _same_at(
     left: Node, right: Node, point: dict[str, Fraction], real: bool, decimal_log: bool
 ) -> bool | None:
-    """Return whether both sides agree at a point; None outside of their common domain."""
+    """Return whether both sides agree at a point, or None outside of their common domain."""
     try:
         return exact(left, point) == exact(right, point)
     except InexactError:
         pass
     except (UndefinedError, TooLargeError):
         return None
-    options = {"real": real, "decimal_log": decimal_log}
     digits = LOW_AT_POINT + (FAR_DIGITS if max(map(abs, point.values())) > CANCELS else 0)
     try:
-        look = Evaluator(digits, point, **options)
+        look = Evaluator(digits, point, real=real, decimal_log=decimal_log)
         low = look(left), look(right)
-        if not _close(*low, LOW_AT_POINT // 2):
+        if not _close(low[0], low[1], LOW_AT_POINT // 2):
             return False
-        sharp = Evaluator(HIGH_AT_POINT, point, lossless=real, **options)
+        sharp = Evaluator(HIGH_AT_POINT, point, real=real, decimal_log=decimal_log, lossless=real)
         high = sharp(left), sharp(right)
     except NO_VALUE:
         return None

@@ -1,4 +1,4 @@
-"""Answer questions in a child process: one JSON question a line in, one JSON reply a line out.
+"""Answer questions in a child process, each one line of JSON in and one line out.
 
 `verifiers.workers.pool` starts it. Nothing depends on Python's own timers: the parent kills this
 process at the limit, the kernel kills it a little later (SIGALRM with its default action) or when
@@ -39,7 +39,7 @@ def confine(parent: int, memory_mb: int) -> None:
 
 
 def private_stdout() -> IO[str]:
-    """Return the pipe to the parent for replies alone; send all other prints to nowhere."""
+    """Return the pipe to the parent for replies alone. All other prints go nowhere."""
     replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
@@ -85,7 +85,8 @@ def main() -> None:
     parent, memory_mb, judge = sys.argv[1:4]
     confine(int(parent), int(memory_mb))
     replies = private_stdout()
-    questions, sys.stdin = sys.stdin, open(os.devnull)  # noqa: SIM115
+    questions = sys.stdin
+    sys.stdin = open(os.devnull)  # noqa: SIM115
     if judge in JUDGES:
         serve(judging(JUDGES[judge].load()), questions, replies)
     else:

@@ -22,7 +22,7 @@ LATE = "time limit"
 READ_CHUNK = 65536  # bytes; a pipe of Linux holds as many
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
 ENVIRONMENT = re.compile("PATH|LANG|LC_.*|TMPDIR|PYTHONHASHSEED|PYTHONHOME|LD_LIBRARY_PATH")
-"""Variables of the environment that a judge gets; others may hold secrets."""
+"""Variables of the environment that a judge gets. Others may hold secrets."""
 
 
 class WorkerLostError(Exception):
@@ -44,7 +44,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            env=environment | {"PYTHONPATH": os.pathsep.join(paths)},
+            env={**environment, "PYTHONPATH": os.pathsep.join(paths)},
         )
         self._unread = b""
 
@@ -54,7 +54,7 @@ class _Worker:
 
     def put(self, question: dict[str, Any], limit: float) -> dict[str, Any]:
         """Return the reply to a question. Raises WorkerLostError after `limit` seconds without."""
-        text = json.dumps(question | {"limit": limit}, default=str)
+        text = json.dumps({**question, "limit": limit}, default=str)
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(text.encode() + b"\n")
@@ -105,7 +105,9 @@ class Pool:
     """
 
     def __init__(self, *, workers: int, timeout: float, memory_mb: int, judge: str = OURS) -> None:
-        self._size, self._timeout, self._memory_mb = workers, timeout, memory_mb
+        self._size = workers
+        self._timeout = timeout
+        self._memory_mb = memory_mb
         self._judge = judge
         self._lock = threading.Lock()
         self._closed = False
@@ -176,8 +178,10 @@ class Pool:
     def close(self) -> None:
         """Kill every worker. A second call does nothing."""
         with self._lock:
-            was_closed, self._closed = self._closed, True
-            alive, self._alive = self._alive, set()
+            was_closed = self._closed
+            alive = self._alive
+            self._closed = True
+            self._alive = set()
         if was_closed or self._owner != os.getpid():  # after a fork the workers are the parent's
             return
         for worker in alive:

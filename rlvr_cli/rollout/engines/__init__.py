@@ -1,1 +1,1 @@
-"""Engines that sample: one protocol, transformers and vLLM behind it."""
+"""Engines that sample: transformers and vLLM, with one interface."""

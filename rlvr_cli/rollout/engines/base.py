@@ -10,7 +10,7 @@ from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.forward import Sample, own_logprobs
 
 Listener = Callable[[int], None]
-"""A callback for every token id as it is drawn, of all responses."""
+"""A callback for every token id of all responses as it is sampled."""
 CompletionStream = Generator[tuple[int, list[Completion]]]
 """(Prompt index, its G completions) as groups finish, in any order."""
 _SCORED = 8
@@ -18,10 +18,10 @@ _SCORED = 8
 
 
 class Engine:
-    """A source of responses, from a copy of the policy or the trainer's model if shared."""
+    """A source of responses, from a copy of the policy or from the trainer's model itself."""
 
     name: str
-    """The library that samples, as it is imported."""
+    """The name of the library that samples, as it is imported."""
 
     def generate(
         self,
@@ -32,19 +32,19 @@ class Engine:
     ) -> CompletionStream:
         """Yield (prompt index, its G completions) as groups finish, in any order.
 
-        Sample i of prompt p is drawn with seed `seeds[p] + i` and does not depend on what else is
-        sampled beside it, up to float rounding. Closing the iterator gives up the groups that are
-        not done. Raises UserError for a prompt without a token, one that leaves no room for
-        `max_tokens`, and for probabilities that are not finite.
+        Sample i of prompt p has seed `seeds[p] + i`. Up to float rounding it does not depend on
+        what else is sampled at the same time. Closing the stream gives up unfinished groups. Raises
+        UserError for a prompt without a token, for one that leaves no room for `max_tokens`, and
+        for probabilities that are not finite.
         """
         raise NotImplementedError
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Copy the trainer's weights; call only while nothing is being generated."""
+        """Copy the trainer's weights. Call this only while nothing is being generated."""
         raise NotImplementedError
 
     def sleep(self) -> None:
-        """Free memory for the update; weights may be lost: then `sync_weights`, then `wake`."""
+        """Free memory for the update. Weights may be lost until `sync_weights`, before `wake`."""
 
     def wake(self) -> None:
         """Prepare to generate again."""
@@ -69,15 +69,17 @@ def refuse_prompts(prompts: Sequence[Sequence[int]], max_tokens: int, context: i
 def check_scores(
     engine: Engine, model: Any, vocab_size: int, samples: Sequence[Sample], limit: float
 ) -> float:
-    """Return by how many nats a token engine and model differ about a few tokens that the engine
-    samples behind the prompts. Raises EngineError if that is more than `limit`: weights that did
-    not arrive, or are put together in another way."""
+    """Sample a few tokens and return how far the engine's log-probabilities are from the model's.
+
+    The difference is a mean in nats per token. Raises EngineError if it is more than `limit`:
+    weights did not arrive, or the engine computes another model with them.
+    """
     prompts = list(dict.fromkeys(tuple(prompt) for prompt, _ in samples))
-    most = min(_SCORED, max(len(response) for _, response in samples))
-    groups = dict(engine.generate(prompts, SamplingParams(1, most), range(len(prompts))))
-    drawn = [(prompts[p], groups[p][0]) for p in sorted(groups)]
-    pairs = [(prompt, completion.token_ids) for prompt, completion in drawn]
-    sampled = torch.tensor([x for _, completion in drawn for x in completion.logprobs])
+    max_tokens = min(_SCORED, max(len(response) for _, response in samples))
+    groups = dict(engine.generate(prompts, SamplingParams(1, max_tokens), range(len(prompts))))
+    completions = [groups[p][0] for p in range(len(prompts))]
+    pairs = [(prompts[p], groups[p][0].token_ids) for p in range(len(prompts))]
+    sampled = torch.tensor([x for completion in completions for x in completion.logprobs])
     gap = float((own_logprobs(model, vocab_size, pairs).cpu() - sampled).abs().mean())
     if gap <= limit:  # nan is not
         return gap

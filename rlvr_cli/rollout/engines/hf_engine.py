@@ -1,4 +1,4 @@
-"""Sample from any causal model of transformers: one prefill a prompt; finished rows leave."""
+"""Sample from any causal model of transformers, with one prefill a prompt for its group."""
 
 import sys
 from collections import deque
@@ -18,11 +18,11 @@ from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.packing import attention_sizes, send
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener, refuse_prompts
-from rlvr_cli.rollout.engines.decoding import GroupCache, moved_up, quick_layers
-from rlvr_cli.rollout.engines.sampling import Drawn, Fetched, sample, uniform
+from rlvr_cli.rollout.engines.decoding import GroupCache, compacted, quick_layers
+from rlvr_cli.rollout.engines.sampling import TokenCollector, TokenTransfer, sample, uniform
 
 _PREFILLED = 32
-"""Prompts of like length in one pass: of 128 from GSM8K half of the tokens would be padding."""
+"""Prompts of similar length in one pass: with 128, half of GSM8K's tokens would be padding."""
 _COMPACT_BELOW = 0.9
 """The share of unfinished rows below which the finished ones are taken out of the cache: a copy
 costs about as much as a step."""
@@ -31,9 +31,9 @@ costs about as much as a step."""
 class TransformersEngine(Engine):
     """An engine on `model`, which may be the trainer's own: then the weights are always current.
 
-    `vocab_size` is the tokenizer's: ids beyond it are never sampled. `kv_budget_mb` bounds the keys
-    and values of the rows that are decoded together (at least one). Where `forward` is not packed
-    the model keeps its own kind of cache, and every response has its own prefill.
+    `vocab_size` is the tokenizer's, beyond which no id is sampled. `kv_budget_mb` bounds the keys
+    and values of the rows that are decoded together (at least one). If `forward` is not packed, the
+    model keeps its own kind of cache, and every response has its own prefill.
     """
 
     name = "transformers"
@@ -46,7 +46,9 @@ class TransformersEngine(Engine):
         kv_budget_mb: int,
         forward: Forward = PACKED,
     ) -> None:
-        self.model, self.vocab_size, self.forward = model, vocab_size, forward
+        self.model = model
+        self.vocab_size = vocab_size
+        self.forward = forward
         self.stop_ids = tuple(stop_ids)
         config = model.config.get_text_config()
         sizes = attention_sizes(config)
@@ -62,8 +64,10 @@ class TransformersEngine(Engine):
         seeds: Sequence[int],
         listener: Listener | None = None,
     ) -> CompletionStream:
-        """Generate as `Engine.generate` says; prompts of like length are decoded together, a group
-        whose keys and values do not fit at once alone and in parts."""
+        """Generate as `Engine.generate` says, prompts of similar length together.
+
+        A group whose keys and values exceed the budget is decoded alone and in parts.
+        """
         refuse_prompts(prompts, params.max_tokens, self.context)
         order = sorted(range(len(prompts)), key=lambda p: len(prompts[p]))
         while order:
@@ -77,19 +81,19 @@ class TransformersEngine(Engine):
             for first in range(0, params.samples, rows):
                 part = replace(params, samples=min(rows, params.samples - first))
                 part_seeds = [seeds[p] + first for p in batch]
-                asked = [prompts[p] for p in batch]
-                for place, completions in self._decode(asked, part, part_seeds, listener):
+                batch_prompts = [prompts[p] for p in batch]
+                for place, completions in self._decode(batch_prompts, part, part_seeds, listener):
                     p = batch[place]
                     groups[p] += completions
                     if len(groups[p]) == params.samples:
                         yield p, groups.pop(p)
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
-        own = dict(self.model.named_parameters())
+        parameters = dict(self.model.named_parameters())
         with torch.no_grad():
             for name, tensor in named_parameters:
-                if own[name] is not tensor:
-                    own[name].copy_(tensor)
+                if parameters[name] is not tensor:
+                    parameters[name].copy_(tensor)
 
     @torch.inference_mode()
     def _decode(
@@ -99,33 +103,38 @@ class TransformersEngine(Engine):
         seeds: Sequence[int],
         listener: Listener | None,
     ) -> Iterator[tuple[int, list[Completion]]]:
-        device, G = self.model.device, params.samples
-        drawn = Drawn(len(prompts), params, set(self.stop_ids), listener)
+        device = self.model.device
+        G = params.samples
+        collector = TokenCollector(len(prompts), params, set(self.stop_ids), listener)
         row_seeds = [seed + i for seed in seeds for i in range(G)]
         if not self.forward.packed:
-            asked = [list(prompt) for prompt in prompts for _ in range(G)]
-            yield from self._decode_with_own_cache(asked, row_seeds, params, drawn)
+            group_rows = [list(prompt) for prompt in prompts for _ in range(G)]
+            yield from self._decode_with_model_cache(group_rows, row_seeds, params, collector)
             return
         # Keys and values of every prompt but its last token, padded on the right: in a causal model
         # later tokens never change earlier ones, and decoding masks the padding out.
         lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
         cache = GroupCache()
         for first in range(0, len(prompts), _PREFILLED):
-            part, more = prompts[first : first + _PREFILLED], GroupCache()
+            part = prompts[first : first + _PREFILLED]
+            part_cache = GroupCache()
             ids = torch.zeros(len(part), max(len(part[-1]) - 1, 1), dtype=torch.long)
             for row, prompt in zip(ids, part, strict=True):
                 row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
-            self.model.base_model(input_ids=ids.to(device), past_key_values=more, use_cache=True)
-            cache.append(more)
+            self.model.base_model(
+                input_ids=ids.to(device), past_key_values=part_cache, use_cache=True
+            )
+            cache.append(part_cache)
         group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
         cache.start(group_B, lengths_P - 1, params.max_tokens)
         steps_T = torch.arange(params.max_tokens, device=device)
-        draws_BT = uniform(torch.tensor(row_seeds, device=device)[:, None], steps_T)
+        uniform_BT = uniform(torch.tensor(row_seeds, device=device)[:, None], steps_T)
         token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
         position_B = lengths_P[group_B] - 1
-        # The CPU reads a GPU's tokens while that computes the next ones: rows that have ended leave
-        # a token late, and what they draw meanwhile is not read.
-        rows, underway = list(range(len(group_B))), deque[tuple[list[int], Fetched]]()
+        # The CPU reads a GPU's tokens while the GPU computes the next ones. So rows that have ended
+        # leave a token late, and what is sampled for them meanwhile is not read.
+        rows = list(range(len(group_B)))
+        transfers = deque[tuple[list[int], TokenTransfer]]()
         for step in range(params.max_tokens):
             if self.quick is not None:
                 logits_BV = self.quick.logits(token_B, position_B + step, cache)
@@ -137,48 +146,60 @@ class TransformersEngine(Engine):
                     past_key_values=cache,
                     use_cache=True,
                 ).logits[:, -1]
-            logits_BV, draws_B = logits_BV[:, : self.vocab_size], draws_BT[:, step]
-            token_B, logprob_B = sample(logits_BV, draws_B, params.temperature, params.top_p)
-            underway.append((rows, Fetched(token_B, logprob_B)))
-            if device.type == "cuda" and len(underway) == 1:
+            token_B, logprob_B = sample(
+                logits_BV[:, : self.vocab_size],
+                uniform_BT[:, step],
+                params.temperature,
+                params.top_p,
+            )
+            transfers.append((rows, TokenTransfer(token_B, logprob_B)))
+            if device.type == "cuda" and len(transfers) == 1:
                 continue
-            read, fetched = underway.popleft()
-            yield from drawn.add(read, *fetched.lists())
-            is_done = [row in drawn.ended for row in rows]
-            left = is_done.count(False)
-            if left == 0:
+            yield from collector.add(*transfers.popleft())
+            is_done = [row in collector.ended for row in rows]
+            count = is_done.count(False)
+            if count == 0:
                 break
-            if left < _COMPACT_BELOW * len(rows):
-                places = moved_up(torch.tensor(is_done), left)
+            if count < _COMPACT_BELOW * len(rows):
+                places = compacted(torch.tensor(is_done), count)
                 rows = [rows[place] for place in places.tolist()]
                 cache.keep(places)
-                keep = send(places, device)
-                token_B, position_B, draws_BT = token_B[keep], position_B[keep], draws_BT[keep]
-        for read, fetched in underway:
-            yield from drawn.add(read, *fetched.lists())
+                places = send(places, device)
+                token_B = token_B[places]
+                position_B = position_B[places]
+                uniform_BT = uniform_BT[places]
+        for step_rows, transfer in transfers:
+            yield from collector.add(step_rows, transfer)
 
-    def _decode_with_own_cache(
-        self, rows: list[list[int]], seeds: list[int], params: SamplingParams, drawn: Drawn
+    def _decode_with_model_cache(
+        self,
+        rows: list[list[int]],
+        seeds: list[int],
+        params: SamplingParams,
+        collector: TokenCollector,
     ) -> list[tuple[int, list[Completion]]]:
-        """Decode rows of one length with the model's own cache: recurrent states, sliding windows,
-        sinks. Return (prompt index, completions) in the order in which they ended."""
+        """Decode rows of one length with the model's own cache, and return finished groups.
+
+        The cache may be of recurrent states, sliding windows or sinks. The groups are (prompt
+        index, completions) in the order in which they ended.
+        """
         ids = torch.tensor(rows, device=self.model.device)
         seeds_B = torch.tensor(seeds, device=self.model.device)
         done_B = torch.zeros_like(seeds_B, dtype=torch.bool)
         every_row = range(len(rows))
         finished: list[tuple[int, list[Completion]]] = []
 
-        def draw(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-            """Draw each row's token by its seed; `generate` has no choice."""
-            draws_B = uniform(seeds_B, input_ids.shape[1] - ids.shape[1])
+        def sample_token(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            """Sample each row's token by its seed, and leave `generate` no other choice."""
+            uniform_B = uniform(seeds_B, input_ids.shape[1] - ids.shape[1])
             token_B, logprob_B = sample(
-                scores[:, : self.vocab_size], draws_B, params.temperature, params.top_p
+                scores[:, : self.vocab_size], uniform_B, params.temperature, params.top_p
             )
-            finished.extend(drawn.add(every_row, *Fetched(token_B, logprob_B).lists()))
-            done_B.copy_(torch.tensor([row in drawn.ended for row in every_row]))
+            finished.extend(collector.add(every_row, TokenTransfer(token_B, logprob_B)))
+            done_B.copy_(torch.tensor([row in collector.ended for row in every_row]))
             return torch.full_like(scores, -torch.inf).scatter(-1, token_B[:, None], 0.0)
 
-        # Settings of the model's own (penalties, top-k) must not reach into the distribution.
+        # The model's own settings (penalties, top-k) must not change the distribution.
         settings = GenerationConfig(
             max_new_tokens=params.max_tokens, do_sample=False, pad_token_id=0, eos_token_id=None
         )
@@ -187,7 +208,7 @@ class TransformersEngine(Engine):
                 ids,
                 attention_mask=torch.ones_like(ids),
                 generation_config=settings,
-                logits_processor=LogitsProcessorList([draw]),
+                logits_processor=LogitsProcessorList([sample_token]),
                 stopping_criteria=StoppingCriteriaList([lambda *_, **__: done_B]),
             )
         return finished

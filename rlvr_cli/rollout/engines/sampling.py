@@ -1,9 +1,10 @@
-"""Sample one token per row, each with a random number that depends on its own row only, and collect
-the tokens until a group is finished."""
+"""Sample one token per row, and collect the tokens until a group is finished.
+
+The random number of a row depends on that row only.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 
@@ -14,12 +15,12 @@ from rlvr_cli.rollout.engines.base import Listener
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 _MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipliers
 _CACHED = 1 << 19
-"""Probabilities that a CPU works on at once: 64 rows of 151,936 take 276 ms, by 3 of them 52."""
+"""Probabilities that a CPU works on at once: 64 rows of 151,936 take 276 ms, 3 at a time 52 ms."""
 _BLOCK = 512
-"""Numbers that are added up before their running sum is looked through; as many of them hold the
-largest vocabularies, of 262,144."""
+"""Numbers in a block, whose sums are searched first. The largest vocabularies, of 262,144, have as
+many blocks as a block has numbers."""
 _NUCLEUS = 1024
-"""Ids among which a nucleus is looked for at first, and then among eight times as many."""
+"""Ids among which a nucleus is searched at first, and then among eight times as many."""
 
 
 def uniform(seeds: torch.Tensor, step: torch.Tensor | int) -> torch.Tensor:
@@ -36,10 +37,10 @@ def sample(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return token ids [B] and their log-probabilities [B] under the sampling distribution.
 
-    The inverse of the cumulative distribution at `uniform_B`; temperature 0 takes the likeliest
-    token, with log-probability 0. Top-p keeps the smallest set of likeliest tokens whose mass
-    reaches `top_p` and renormalizes (Holtzman et al. 2020); of tokens that are equally likely it
-    may take any.
+    The token is the inverse of the cumulative distribution at `uniform_B`. Temperature 0 takes the
+    likeliest token, with log-probability 0. Top-p keeps the smallest set of likeliest tokens whose
+    mass reaches `top_p` and renormalizes (Holtzman et al. 2020). Of tokens that are equally likely
+    it may take any.
     """
     if temperature == 0:
         token_B = logits_BV.argmax(-1)
@@ -47,8 +48,8 @@ def sample(
     rows = len(logits_BV) if logits_BV.is_cuda else max(1, _CACHED // logits_BV.shape[-1])
     if rows < len(logits_BV):
         parts = zip(logits_BV.split(rows), uniform_B.split(rows), strict=True)
-        drawn = [sample(*part, temperature, top_p) for part in parts]
-        tokens, logprobs = zip(*drawn, strict=True)
+        sampled = [sample(logits, numbers, temperature, top_p) for logits, numbers in parts]
+        tokens, logprobs = zip(*sampled, strict=True)
         return torch.cat(tokens), torch.cat(logprobs)
     scaled_BV = logits_BV.float()
     if temperature != 1:
@@ -56,38 +57,43 @@ def sample(
     logprobs_BV = torch.log_softmax(scaled_BV, -1)
     if top_p < 1:
         logprobs_BV = _nucleus(logprobs_BV, top_p)
-    # A GPU reads its memory once more for each number in float64; a CPU draws the token that the
+    # A GPU would read its memory once more for numbers in float64. A CPU takes the token that the
     # exact sum gives.
     exact_BV = logprobs_BV if logits_BV.is_cuda else logprobs_BV.double()
-    token_B1 = _found(exact_BV.exp(), uniform_B[:, None])
+    token_B1 = _search(exact_BV.exp(), uniform_B[:, None])
     return token_B1[:, 0], logprobs_BV.gather(-1, token_B1)[:, 0]
 
 
-def _found(weights_BN: torch.Tensor, share_B1: torch.Tensor) -> torch.Tensor:
-    """Return the place [B, 1] where the running sum of the weights passes this share of them all,
-    the last weight above 0 at most. Many weights are first added up by blocks."""
+def _search(weights_BN: torch.Tensor, share_B1: torch.Tensor) -> torch.Tensor:
+    """Return the place [B, 1] where the running sum of the weights passes this share of their sum.
+
+    It is never after the last weight above 0. Many weights are first added up by blocks.
+    """
     N = weights_BN.shape[-1]
     if N > _BLOCK:
         end = N - N % _BLOCK
-        blocks = weights_BN[:, :end].unflatten(-1, (-1, _BLOCK)), weights_BN[:, None, end:]
-        sums_BK = torch.cat([part.sum(-1, dtype=torch.float64) for part in blocks], -1)
-        block_B1, running_BK = _found(sums_BK, share_B1), sums_BK.cumsum(-1)
-        own_B1 = sums_BK.gather(-1, block_B1)
-        before_B1 = running_BK.gather(-1, block_B1) - own_B1
-        rest_B1 = (share_B1 * running_BK[:, -1:] - before_B1).clamp_min(0) / own_B1
+        full_blocks = weights_BN[:, :end].unflatten(-1, (-1, _BLOCK))
+        blocks = (full_blocks, weights_BN[:, None, end:])
+        sums_BK = torch.cat([block.sum(-1, dtype=torch.float64) for block in blocks], -1)
+        block_B1 = _search(sums_BK, share_B1)
+        running_BK = sums_BK.cumsum(-1)
+        sum_B1 = sums_BK.gather(-1, block_B1)
+        before_B1 = running_BK.gather(-1, block_B1) - sum_B1
+        rest_B1 = (share_B1 * running_BK[:, -1:] - before_B1).clamp_min(0) / sum_B1
         place_BN = _BLOCK * block_B1 + torch.arange(_BLOCK, device=weights_BN.device)
-        inside_BN = weights_BN.gather(-1, place_BN.clamp_max(N - 1)).masked_fill(place_BN >= N, 0)
-        return (_BLOCK * block_B1 + _found(inside_BN, rest_B1)).clamp_max(N - 1)
+        block_BN = weights_BN.gather(-1, place_BN.clamp_max(N - 1)).masked_fill(place_BN >= N, 0)
+        return (_BLOCK * block_B1 + _search(block_BN, rest_B1)).clamp_max(N - 1)
     running_BN = weights_BN.cumsum(-1, dtype=torch.float64)
     total_B1 = running_BN[:, -1:].contiguous()
     last_B1 = torch.searchsorted(running_BN, total_B1)
     place_B1 = torch.searchsorted(running_BN, share_B1 * total_B1, right=True)
-    return place_B1.minimum(last_B1).clamp_max(N - 1)  # where nothing is a number
+    return place_B1.minimum(last_B1).clamp_max(N - 1)  # if no weight is a number
 
 
 def _nucleus(logprobs_BV: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Return the logarithms of the nucleus' probabilities [B, V], -inf outside of it."""
-    V, count = logprobs_BV.shape[-1], _NUCLEUS
+    """Return the log-probabilities [B, V] within the nucleus, -inf outside of it."""
+    V = logprobs_BV.shape[-1]
+    count = _NUCLEUS
     while True:
         likeliest_BK, place_BK = logprobs_BV.topk(min(count, V))
         mass_BK = likeliest_BK.exp().cumsum(-1)
@@ -95,9 +101,9 @@ def _nucleus(logprobs_BV: torch.Tensor, top_p: float) -> torch.Tensor:
             break
         count *= 8
     is_beyond_BK = mass_BK - likeliest_BK.exp() >= top_p
-    kept_BK = likeliest_BK.masked_fill(is_beyond_BK, -torch.inf)
-    kept_BV = torch.full_like(logprobs_BV, -torch.inf).scatter_(-1, place_BK, kept_BK)
-    return torch.log_softmax(kept_BV, -1)
+    nucleus_BK = likeliest_BK.masked_fill(is_beyond_BK, -torch.inf)
+    nucleus_BV = torch.full_like(logprobs_BV, -torch.inf).scatter_(-1, place_BK, nucleus_BK)
+    return torch.log_softmax(nucleus_BV, -1)
 
 
 def _shifted_right(z: torch.Tensor, bits: int) -> torch.Tensor:
@@ -105,30 +111,33 @@ def _shifted_right(z: torch.Tensor, bits: int) -> torch.Tensor:
     return (z >> bits) & ((1 << (64 - bits)) - 1)
 
 
-class Fetched:
-    """Numbers on their way from the device to the CPU, which does something else meanwhile."""
+class TokenTransfer:
+    """A step's tokens and log-probabilities on their way to the CPU, which goes on meanwhile."""
 
-    def __init__(self, *numbers: torch.Tensor) -> None:
-        self.copies = [each.to("cpu", non_blocking=True) for each in numbers]
-        self.arrived = torch.cuda.Event() if numbers[0].is_cuda else None
-        if self.arrived is not None:
-            self.arrived.record()
+    def __init__(self, token_B: torch.Tensor, logprob_B: torch.Tensor) -> None:
+        self.tokens = token_B.to("cpu", non_blocking=True)
+        self.logprobs = logprob_B.to("cpu", non_blocking=True)
+        self.arrival = torch.cuda.Event() if token_B.is_cuda else None
+        if self.arrival is not None:
+            self.arrival.record()
 
-    def lists(self) -> list[list[Any]]:
-        """Return them, once they are there."""
-        if self.arrived is not None:
-            self.arrived.synchronize()
-        return [copy.tolist() for copy in self.copies]
+    def wait(self) -> tuple[list[int], list[float]]:
+        """Return tokens and log-probabilities once they have arrived."""
+        if self.arrival is not None:
+            self.arrival.synchronize()
+        return self.tokens.tolist(), self.logprobs.tolist()
 
 
-class Drawn:
-    """Collects the tokens of each row and the groups that are finished."""
+class TokenCollector:
+    """Collects the tokens of each row, and the groups that are finished."""
 
     def __init__(
         self, P: int, params: SamplingParams, stop_ids: set[int], listener: Listener | None
     ) -> None:
-        self.samples, self.max_tokens = params.samples, params.max_tokens
-        self.stop_ids, self.listener = stop_ids, listener
+        self.samples = params.samples
+        self.max_tokens = params.max_tokens
+        self.stop_ids = stop_ids
+        self.listener = listener
         self.token_ids: list[list[int]] = [[] for _ in range(P * self.samples)]
         self.logprobs: list[list[float]] = [[] for _ in range(P * self.samples)]
         self.unfinished = [self.samples] * P
@@ -136,11 +145,14 @@ class Drawn:
         """The rows that are finished."""
 
     def add(
-        self, rows: Sequence[int], tokens: Sequence[int], logprobs: Sequence[float]
+        self, rows: Sequence[int], transfer: TokenTransfer
     ) -> Iterator[tuple[int, list[Completion]]]:
-        """Append one token to each of these rows that is not finished; yield the groups that it
-        finishes. Raises UserError for a log-probability that is not finite."""
-        for row, token, logprob in zip(rows, tokens, logprobs, strict=True):
+        """Append a step's tokens to those of these rows that are not finished.
+
+        Yield the groups that this finishes. Raises UserError for a log-probability that is not
+        finite.
+        """
+        for row, token, logprob in zip(rows, *transfer.wait(), strict=True):
             if row in self.ended:
                 continue
             if not math.isfinite(logprob):
@@ -154,8 +166,10 @@ class Drawn:
                 p = row // self.samples
                 self.unfinished[p] -= 1
                 if not self.unfinished[p]:
-                    own = slice(p * self.samples, (p + 1) * self.samples)
-                    pairs = zip(self.token_ids[own], self.logprobs[own], strict=True)
+                    rows_of_group = slice(p * self.samples, (p + 1) * self.samples)
+                    pairs = zip(
+                        self.token_ids[rows_of_group], self.logprobs[rows_of_group], strict=True
+                    )
                     group = [
                         Completion(ids, values, "stop" if ids[-1] in self.stop_ids else "length")
                         for ids, values in pairs

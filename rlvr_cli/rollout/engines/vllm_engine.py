@@ -1,4 +1,4 @@
-"""Rollouts through vLLM, in this process, beside the trainer on the same device."""
+"""Sample with vLLM in this process, on the same device as the trainer."""
 
 import copy
 import hashlib
@@ -9,7 +9,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -22,19 +22,21 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, writing
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
+from rlvr_cli.model.pretrained import first_names
 from rlvr_cli.ranks.group import is_joined, world
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener, refuse_prompts
 
 SEQUENCES = 512
-"""Responses that are decoded together at most."""
+"""The most responses that are decoded together."""
 _BATCH_TOKENS = 8192
 _GRAPHS = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, SEQUENCES]
-"""The batches that vLLM captures a CUDA graph of, and pads others to. It would take 51: each costs
-a fraction of a second at the start, and memory."""
-_LOG_LEVEL, _QUIET = "VLLM_LOGGING_LEVEL", "CRITICAL"
+"""The batch sizes of which vLLM captures a CUDA graph, and to which it pads others. Its default is
+51 sizes, and each takes a fraction of a second at the start, and memory."""
+_LOG_LEVEL = "VLLM_LOGGING_LEVEL"
+_QUIET = "CRITICAL"
 _SHOWN = 3
 _ENVIRONMENT = {
-    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # no process of its own: weights are handed over live
+    "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # in this process, so that weights are copied directly
     _LOG_LEVEL: _QUIET,
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # the trainer's threads stay as they are
     "VLLM_LOGGING_STREAM": "ext://sys.stderr",
@@ -45,10 +47,10 @@ _ENVIRONMENT = {
 class VllmEngine(Engine):
     """An engine on a copy of `model` in vLLM, whose weights are copied once at the start.
 
-    `vocab_size` is the tokenizer's: the copy has no other ids, so none beyond can be sampled.
+    `vocab_size` is the tokenizer's. The copy has no other ids, so none beyond can be sampled.
     `kv_budget_mb` bounds the keys and values on a CPU, `gpu_share` all that vLLM holds on a GPU. It
-    computes in `precision`, and can give its memory back if it `sleeps`.
-    Raises UserError if vLLM cannot start with the model or the memory.
+    computes in `precision`, and can free its memory if it `sleeps`. Raises UserError if vLLM cannot
+    start with the model or the memory.
     """
 
     name = "vllm"
@@ -63,49 +65,30 @@ class VllmEngine(Engine):
         precision: str = "float32",
         sleeps: bool = True,
     ) -> None:
-        self.stop_ids, self._asleep = list(stop_ids), False
-        self._on_gpu = default_device() == "cuda"  # the model may wait on the CPU
-        head = model.get_output_embeddings()
-        self._vocab_size = min(vocab_size, head.weight.shape[0])
-        # All names of a parameter by its first one, and those with a row for every vocabulary id.
-        names: dict[int, list[str]] = {}
-        for name, parameter in model.named_parameters(remove_duplicate=False):
-            names.setdefault(id(parameter), []).append(name)
-        self._names = {own[0]: own[:1] if self._on_gpu else own for own in names.values()}
-        embedding = model.get_input_embeddings()
-        of_vocabulary = map(id, (embedding.weight, head.weight, head.bias))
-        self._cut = {names[weight][0] for weight in of_vocabulary if weight in names}
-        # What a checkpoint holds beside parameters: a buffer may correct the choice of experts.
-        stored = model.state_dict(keep_vars=True)
-        self._buffers = {n: buffer for n, buffer in model.named_buffers() if n in stored}
-        config = copy.deepcopy(model.config)
-        text_config = config.get_text_config()
-        text_config.vocab_size = self._vocab_size
-        # The weights say whether the output layer is the embedding: a configuration may be wrong,
-        # and one of the two would overwrite the other. On a CPU vLLM packs the output layer, and a
-        # tied one would not follow the embedding when weights are pushed.
-        is_tied = self._on_gpu and head.weight is embedding.weight
-        config.tie_word_embeddings = text_config.tie_word_embeddings = is_tied
-        config.architectures = [type(model).__name__]
-        if hasattr(config, "auto_map"):
-            del config.auto_map
+        self.stop_ids = list(stop_ids)
+        self._asleep = False
+        self._joined = is_joined()
+        self._on_gpu = default_device() == "cuda"  # where vLLM runs; the model may be on the CPU
+        self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
+        self._name_weights(model)
+        config = self._vllm_config(model)
         if self._on_gpu:
-            device: dict[str, Any] = {
+            options: dict[str, Any] = {
                 "gpu_memory_utilization": gpu_share,
                 "enable_sleep_mode": sleeps,
                 "compilation_config": {"cudagraph_capture_sizes": _GRAPHS},
             }
         else:  # vLLM cannot rewind a CPU generator between chunks of a prefill
+            text_config = config.get_text_config()
             context = getattr(text_config, "max_position_embeddings", None) or 0
-            device = {
+            options = {
                 "enforce_eager": True,
                 "kv_cache_memory_bytes": kv_budget_mb << 20,
                 "enable_chunked_prefill": False,
                 "max_num_batched_tokens": max(_BATCH_TOKENS, context),
             }
-        self._joined = is_joined()
         if world() > 1:  # the processes are ours
-            device["distributed_executor_backend"] = "external_launcher"
+            options["distributed_executor_backend"] = "external_launcher"
         directory = config_directory(config)
         with unchanged_process():
             vllm = import_vllm()
@@ -120,7 +103,7 @@ class VllmEngine(Engine):
                     max_num_seqs=SEQUENCES,
                     logprobs_mode="processed_logprobs",
                     generation_config="vllm",
-                    **device,
+                    **options,
                 )
             except Exception as error:  # whatever vLLM refuses
                 reason = str(error).strip().split("\n")[0]
@@ -130,33 +113,69 @@ class VllmEngine(Engine):
         self.context = int(self.llm.model_config.max_model_len)
         self._first_push(model)
 
+    def _name_weights(self, model: PreTrainedModel) -> None:
+        """Note how the model's weights are given to vLLM."""
+        names: dict[int, list[str]] = {}
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            names.setdefault(id(parameter), []).append(name)
+        # All names of a parameter by its first one, which is enough on a GPU: vLLM ties there.
+        self._names = {aliases[0]: aliases for aliases in names.values()}
+        if self._on_gpu:
+            self._names = {first: [first] for first in self._names}
+        # Parameters with a row for every vocabulary id.
+        head = model.get_output_embeddings()
+        weights = (model.get_input_embeddings().weight, head.weight, head.bias)
+        self._has_row_per_id = {names[id(weight)][0] for weight in weights if id(weight) in names}
+        # Checkpoints hold buffers too: one may correct the choice of experts.
+        stored = model.state_dict(keep_vars=True)
+        self._buffers = {n: buffer for n, buffer in model.named_buffers() if n in stored}
+
+    def _vllm_config(self, model: PreTrainedModel) -> Any:
+        """Return the configuration of vLLM's copy of the model."""
+        config = copy.deepcopy(model.config)
+        text_config = config.get_text_config()
+        text_config.vocab_size = self._vocab_size
+        # The weights say whether the output layer is the embedding: a configuration may be wrong,
+        # and one of the two would overwrite the other. On a CPU vLLM packs the output layer, and a
+        # tied one would not follow the embedding when weights are pushed.
+        head_weight = model.get_output_embeddings().weight
+        is_tied = self._on_gpu and head_weight is model.get_input_embeddings().weight
+        config.tie_word_embeddings = text_config.tie_word_embeddings = is_tied
+        config.architectures = [type(model).__name__]
+        if hasattr(config, "auto_map"):
+            del config.auto_map
+        return config
+
     def _first_push(self, model: PreTrainedModel) -> None:
-        """Copy the weights. Raises UserError unless each of vLLM's own parameters gets one and each
-        of the model's has a place: vLLM would only log it."""
-        (own,) = self.llm.apply_model(lambda module: module)
-        load, expected = own.load_weights, {name for name, _ in own.named_parameters()}
+        """Copy the weights for the first time.
+
+        Raises UserError unless each of vLLM's parameters gets one and each of the model's has a
+        place. vLLM would only log it.
+        """
+        (vllm_model,) = self.llm.apply_model(lambda module: module)
+        load_all = vllm_model.load_weights
+        expected = {name for name, _ in vllm_model.named_parameters()}
         loaded = set[str]()
 
         def load_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> Any:
-            names = load(weights)
+            names = load_all(weights)
             loaded.update(expected if names is None else names)  # None: this model does not say
             return names
 
         try:
-            with patch.object(own, "load_weights", load_weights):
+            with patch.object(vllm_model, "load_weights", load_weights):
                 self.sync_weights(model.named_parameters())
         except (KeyError, ValueError, AttributeError, AssertionError) as error:
             raise UserError(
                 f"--engine vllm: vLLM has no place for a weight of {type(model).__name__} "
                 f"({type(error).__name__}: {error}); take --engine transformers"
             ) from None
-        lost = sorted(expected - loaded)
-        if lost:
-            shown = ", ".join([*lost[:_SHOWN], *(["…"] if len(lost) > _SHOWN else [])])
+        missing = expected - loaded
+        if missing:
             raise UserError(
-                f"--engine vllm: {len(lost)} of vLLM's parameters are none of "
-                f"{type(model).__name__}'s ({shown}): what it samples would be of random weights; "
-                "take --engine transformers"
+                f"--engine vllm: {len(missing)} of vLLM's parameters were not loaded from "
+                f"{type(model).__name__} ({first_names(missing)}): it would sample from random "
+                "weights; take --engine transformers"
             )
 
     def generate(
@@ -166,7 +185,7 @@ class VllmEngine(Engine):
         seeds: Sequence[int],
         listener: Listener | None = None,
     ) -> CompletionStream:
-        """Generate as `Engine.generate` says; groups come as they end, closing aborts the rest."""
+        """Generate as `Engine.generate` says. Closing the stream aborts unfinished requests."""
         refuse_prompts(prompts, params.max_tokens, self.context)
         core = self.llm.llm_engine
         requests = self.llm.enqueue(
@@ -174,31 +193,33 @@ class VllmEngine(Engine):
             [self.request(params, seed) for seed in seeds],
             use_tqdm=False,
         )
-        index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
-        heard: Counter[tuple[str, int]] = Counter()
+        prompt_index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
+        tokens_heard: Counter[tuple[str, int]] = Counter()
         threads = torch.get_num_threads()
-        if self._on_gpu:  # several would spin against the one that feeds the GPU
+        if self._on_gpu:  # several would compete with the one that feeds the GPU
             torch.set_num_threads(1)
         try:
-            while index:
+            while prompt_index:
                 for output in core.step():
                     if listener is not None:
                         for sample in output.outputs:  # each has all of its tokens so far
-                            response = output.request_id, sample.index
-                            for token in sample.token_ids[heard[response] :]:
+                            response = (output.request_id, sample.index)
+                            for token in sample.token_ids[tokens_heard[response] :]:
                                 listener(token)
-                            heard[response] = len(sample.token_ids)
+                            tokens_heard[response] = len(sample.token_ids)
                     if output.finished:
-                        p = index.pop(output.request_id)
+                        p = prompt_index.pop(output.request_id)
                         group = [_completion(o, params.temperature) for o in output.outputs]
-                        yield p, group if len(group) == params.samples else group * params.samples
+                        if params.temperature == 0:  # all are equal, so only one was sampled
+                            group *= params.samples
+                        yield p, group
         finally:
             torch.set_num_threads(threads)
-            if index:
-                core.abort_request(list(index))
+            if prompt_index:
+                core.abort_request(list(prompt_index))
 
     def request(self, params: SamplingParams, seed: int) -> Any:
-        """Build vLLM's settings for a group; greedy, one response stands for all."""
+        """Build vLLM's settings for a group. At temperature 0 only one response is sampled."""
         return import_vllm().SamplingParams(
             n=params.samples if params.temperature > 0 else 1,
             max_tokens=params.max_tokens,
@@ -213,24 +234,26 @@ class VllmEngine(Engine):
         )
 
     def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Copy the weights into vLLM's own storage, without a file; drop caches of the old ones."""
+        """Copy the weights into vLLM's memory, without a file, and drop caches of the old ones."""
 
-        def renamed() -> Iterator[tuple[str, torch.Tensor]]:
+        def weights_for_vllm() -> Iterator[tuple[str, torch.Tensor]]:
             for name, parameter in named_parameters:
                 tensor = parameter.detach()
-                tensor = tensor[: self._vocab_size] if name in self._cut else tensor
-                yield from ((alias, tensor) for alias in self._names.get(name, [name]))
+                if name in self._has_row_per_id:
+                    tensor = tensor[: self._vocab_size]
+                for alias in self._names.get(name, [name]):
+                    yield alias, tensor
             yield from self._buffers.items()
 
         if self._asleep:
             torch.cuda.empty_cache()
             self.llm.wake_up(tags=["weights"])
-        self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": renamed()})
+        self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights_for_vllm()})
         if not self.llm.reset_prefix_cache():
             raise RuntimeError("weights were pushed while responses were being generated")
 
     def sleep(self) -> None:
-        """Drop weights, keys and values on a GPU; call `sync_weights` before `wake`."""
+        """Drop weights, keys and values on a GPU. Call `sync_weights` before `wake`."""
         if self._on_gpu:
             self.llm.sleep(level=2)
             self._asleep = True
@@ -245,17 +268,22 @@ class VllmEngine(Engine):
         """Stop vLLM and free its memory."""
         from vllm.distributed import parallel_state
 
-        # It ends all groups of processes, also the one that was there before it.
-        end = dist.destroy_process_group
-        keep = patch.object(dist, "destroy_process_group", lambda group=None: group and end(group))
-        with keep if self._joined else nullcontext():
+        destroy_group = dist.destroy_process_group
+
+        def destroy_vllm_group(group: Any = None) -> None:
+            if group is not None:
+                destroy_group(group)
+
+        with ExitStack() as stack:
+            if self._joined:  # vLLM would also end our own group, which was there before it
+                stack.enter_context(patch.object(dist, "destroy_process_group", destroy_vllm_group))
             self.llm.llm_engine.engine_core.shutdown()
             del self.llm
             parallel_state.cleanup_dist_env_and_memory()
 
 
 def _completion(output: Any, temperature: float) -> Completion:
-    """Return a finished response of vLLM's. Raises UserError where its numbers are none."""
+    """Convert a finished response of vLLM. Raises UserError if its numbers are not finite."""
     logprobs = output.logprobs.logprobs
     if not all(map(math.isfinite, logprobs)):
         raise UserError("the model gives probabilities that are not finite")
@@ -265,7 +293,7 @@ def _completion(output: Any, temperature: float) -> Completion:
 
 
 def import_vllm() -> Any:
-    """Import vllm, configured to stay in this process and to keep stdout clean."""
+    """Import vLLM, configured to stay in this process and to keep stdout clean."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     import vllm
@@ -274,9 +302,11 @@ def import_vllm() -> Any:
 
 
 def config_directory(config: Any) -> Path:
-    """Write a configuration where equal ones lie, under a name that is its checksum, and return the
-    directory: vLLM finds what it has compiled by the directory's name. The first of several
-    processes writes it. Raises UserError where the cache cannot be written."""
+    """Write the configuration to the cache, in a directory named by its checksum, and return that.
+
+    vLLM finds what it has compiled by the directory's name. The first of several processes writes
+    it. Raises UserError if the cache cannot be written.
+    """
     digest = hashlib.sha256(config.to_json_string().encode()).hexdigest()[:16]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = cache / "rlvr" / "vllm" / digest
@@ -296,26 +326,31 @@ def known_architectures() -> Collection[str]:
 
 @contextmanager
 def unchanged_process() -> Iterator[None]:
-    """Undo the side effects of starting vLLM: it prints to stdout and stderr whatever its log
-    level, reseeds the random numbers and forbids setting the number of threads."""
-    set_threads, threads = torch.set_num_threads, torch.get_num_threads()
-    torch_state, python_state = torch.random.get_rng_state(), random.getstate()
+    """Undo the side effects of starting vLLM.
+
+    It prints to stdout and stderr at any log level, reseeds the random numbers and forbids setting
+    the number of threads.
+    """
+    set_num_threads = torch.set_num_threads
+    threads = torch.get_num_threads()
+    torch_state = torch.random.get_rng_state()
+    python_state = random.getstate()
     sys.stdout.flush()
     sys.stderr.flush()
-    kept = [os.dup(1), os.dup(2)]
-    with tempfile.TemporaryFile() as unread:
+    copies = [os.dup(1), os.dup(2)]
+    with tempfile.TemporaryFile() as discarded:
         is_quiet = os.environ.get(_LOG_LEVEL, _QUIET) == _QUIET
         for stream in (1, 2):
-            os.dup2(unread.fileno() if is_quiet else 2, stream)
+            os.dup2(discarded.fileno() if is_quiet else 2, stream)
         try:
             yield
         finally:
             sys.stdout.flush()
             sys.stderr.flush()
-            for stream, descriptor in enumerate(kept, 1):
+            for stream, descriptor in enumerate(copies, 1):
                 os.dup2(descriptor, stream)
                 os.close(descriptor)
-            torch.set_num_threads = set_threads
+            torch.set_num_threads = set_num_threads
             torch.set_num_threads(threads)
             torch.random.set_rng_state(torch_state)
             random.setstate(python_state)

@@ -15,7 +15,7 @@ from rlvr_cli.model.forward import PACKED, choose_forward
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.base import Engine
-from rlvr_cli.rollout.engines.decoding import moved_up
+from rlvr_cli.rollout.engines.decoding import compacted
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.sampling import sample, uniform
 from rlvr_cli.training.batch import micro_batches
@@ -57,9 +57,9 @@ def test_sampled_logprobs_are_the_trainers(family, temperature):
     for batch in micro_batches(policy, samples_of(rows), range(len(rows)), 40):
         with torch.no_grad():
             logprobs = policy(batch.inputs).logprobs
-        drawn = batch.column("rollout_logprobs")
+        sampled = batch.column("rollout_logprobs")
         # Processors add up in orders of their own: a few roundings are none of the engine's.
-        torch.testing.assert_close(logprobs, drawn, atol=1e-5 + 10 * forward.rounding, rtol=0)
+        torch.testing.assert_close(logprobs, sampled, atol=1e-5 + 10 * forward.rounding, rtol=0)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -91,7 +91,8 @@ def test_settings_that_a_model_publishes_do_not_reach_the_distribution():
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "falcon-h1"])
 def test_a_small_memory_budget_changes_nothing(family):
-    model, params = random_model(family), SamplingParams(samples=4, max_tokens=20)
+    model = random_model(family)
+    params = SamplingParams(samples=4, max_tokens=20)
     forward = choose_forward(model, VOCAB, TRIED, 128)
     make_engine = partial(make_engine_of, forward=forward)
     expected = ids(run(make_engine(model), params))
@@ -102,7 +103,8 @@ def test_a_small_memory_budget_changes_nothing(family):
 
 
 def test_prompts_of_any_length_are_decoded_together_where_rows_can_be_packed():
-    engine, calls = make_engine(random_model()), []
+    engine = make_engine(random_model())
+    calls = []
     handle = engine.model.base_model.rotary_emb.register_forward_hook(lambda *_: calls.append(1))
     run(engine, SamplingParams(samples=2, max_tokens=3, temperature=0), PROMPTS)
     handle.remove()
@@ -111,7 +113,8 @@ def test_prompts_of_any_length_are_decoded_together_where_rows_can_be_packed():
 
 
 def test_a_group_is_decoded_in_parts_where_it_does_not_fit(monkeypatch):
-    engine, sizes = make_engine(random_model()), []
+    engine = make_engine(random_model())
+    sizes = []
     decode = engine._decode
 
     def counting(prompts, params, *rest):
@@ -126,16 +129,14 @@ def test_a_group_is_decoded_in_parts_where_it_does_not_fit(monkeypatch):
 
 @pytest.mark.parametrize("prefilled", [1, 3])
 def test_prompts_that_are_passed_in_parts_are_decoded_as_one(monkeypatch, prefilled):
-    engine, params = (
-        make_engine(random_model("qwen2-tied")),
-        SamplingParams(samples=3, max_tokens=12),
-    )
-    whole = run(engine, params)
+    engine = make_engine(random_model("qwen2-tied"))
+    params = SamplingParams(samples=3, max_tokens=12)
+    expected_groups = run(engine, params)
     monkeypatch.setattr(hf_engine, "_PREFILLED", prefilled)
     parts = run(engine, params)
-    assert ids(parts) == ids(whole)
+    assert ids(parts) == ids(expected_groups)
     for p, group in parts.items():
-        for completion, expected in zip(group, whole[p], strict=True):
+        for completion, expected in zip(group, expected_groups[p], strict=True):
             assert completion.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
 
 
@@ -172,14 +173,15 @@ def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
 
 
 def test_sampling_keeps_no_graph():
-    model, seen = random_model(), []
-    model.register_forward_hook(lambda *_: seen.append(torch.is_inference_mode_enabled()))
+    model = random_model()
+    modes = []
+    model.register_forward_hook(lambda *_: modes.append(torch.is_inference_mode_enabled()))
     model.base_model.register_forward_hook(
-        lambda *_: seen.append(torch.is_inference_mode_enabled())
+        lambda *_: modes.append(torch.is_inference_mode_enabled())
     )
     run(make_engine(model), SamplingParams(samples=2, max_tokens=3))
-    assert seen
-    assert all(seen)
+    assert modes
+    assert all(modes)
 
 
 def test_the_budget_in_tokens_and_the_context_by_hand():
@@ -208,11 +210,13 @@ def test_the_budget_in_tokens_and_the_context_by_hand():
 )
 def test_prompts_are_decoded_together_as_far_as_they_fit(monkeypatch, packed, kv_tokens, expected):
     engine = make_engine(random_model(), forward=replace(PACKED, packed=packed))
-    engine.kv_tokens, calls, given = kv_tokens, [], []
+    engine.kv_tokens = kv_tokens
+    calls = []
+    sampled = []
 
     def decode(prompts, params, seeds, listener):
         calls.append([prompt[0] for prompt in prompts])
-        given.append((params.samples, list(seeds)))
+        sampled.append((params.samples, list(seeds)))
         for p in range(len(prompts)):
             yield p, [f"{prompts[p][0]}:{params.samples}"] * params.samples
 
@@ -221,7 +225,7 @@ def test_prompts_are_decoded_together_as_far_as_they_fit(monkeypatch, packed, kv
     actual = dict(engine.generate(PROMPTS, params, SEEDS))
     assert calls == expected
     if len(calls) == 8:
-        assert given[:2] == [(1, [200]), (1, [201])]
+        assert sampled[:2] == [(1, [200]), (1, [201])]
     assert {p: group[0].split(":")[0] for p, group in actual.items()} == {
         p: str(prompt[0]) for p, prompt in enumerate(PROMPTS)
     }
@@ -231,7 +235,8 @@ def test_prompts_are_decoded_together_as_far_as_they_fit(monkeypatch, packed, kv
 def test_prompts_of_one_length_are_decoded_together_where_rows_cannot_be_packed(
     monkeypatch, packed, expected
 ):
-    engine, calls = make_engine(random_model(), forward=replace(PACKED, packed=packed)), []
+    engine = make_engine(random_model(), forward=replace(PACKED, packed=packed))
+    calls = []
 
     def decode(prompts, *_):
         calls.append([prompt[0] for prompt in prompts])
@@ -243,33 +248,35 @@ def test_prompts_of_one_length_are_decoded_together_where_rows_cannot_be_packed(
 
 
 def test_weights_are_copied_unless_they_are_the_engines_own():
-    engine, other = make_engine(random_model()), random_model(seed=1)
-    own = dict(engine.model.named_parameters())
-    versions = [parameter._version for parameter in own.values()]
-    engine.sync_weights(own.items())
-    assert [parameter._version for parameter in own.values()] == versions
+    engine = make_engine(random_model())
+    other = random_model(seed=1)
+    parameters = dict(engine.model.named_parameters())
+    versions = [parameter._version for parameter in parameters.values()]
+    engine.sync_weights(parameters.items())
+    assert [parameter._version for parameter in parameters.values()] == versions
     engine.sync_weights(other.named_parameters())
-    theirs = dict(other.named_parameters())
-    assert all(torch.equal(own[name], theirs[name]) for name in theirs)
+    pushed = dict(other.named_parameters())
+    assert all(torch.equal(parameters[name], pushed[name]) for name in pushed)
 
 
 def scripted(monkeypatch, ends: dict[int, int], prompts, samples: int, max_tokens: int = 5):
-    """Decode with drawn tokens that are given: row r ends at step ends[r]. Returns the rows of each
-    pass."""
-    model, passes, rows = random_model(), [], list(range(len(prompts) * samples))
+    """Decode scripted tokens: row r ends at step ends[r]. Return them and the rows of each pass."""
+    model = random_model()
+    passes = []
+    rows = list(range(len(prompts) * samples))
     model.config.use_cache = False  # as a model's directory may say
     engine = make_engine(model)
 
-    def draw(logits, *rest):
+    def scripted_sample(logits, *rest):
         step = len(passes)
         if len(logits) < len(rows):
             done = torch.tensor([ends.get(row, 99) < step for row in rows])
-            rows[:] = [rows[place] for place in moved_up(done, len(logits))]
+            rows[:] = [rows[place] for place in compacted(done, len(logits))]
         passes.append(len(logits))
         tokens = [STOP if ends.get(row) == step else 2 + row for row in rows]
         return torch.tensor(tokens), torch.zeros(len(tokens))
 
-    monkeypatch.setattr(hf_engine, "sample", draw)
+    monkeypatch.setattr(hf_engine, "sample", scripted_sample)
     params = SamplingParams(samples=samples, max_tokens=max_tokens)
     return ids(run(engine, params, prompts, SEEDS)), passes
 

@@ -6,7 +6,7 @@ import torch
 from conftest import random_model
 from transformers import DynamicCache
 
-from rlvr_cli.rollout.engines.decoding import GroupCache, moved_up
+from rlvr_cli.rollout.engines.decoding import GroupCache, compacted
 
 
 def states(rows: int, length: int) -> torch.Tensor:
@@ -14,7 +14,9 @@ def states(rows: int, length: int) -> torch.Tensor:
 
 
 def test_a_prompt_takes_what_it_needs_and_its_rows_have_room_behind_it():
-    cache, first, second = GroupCache(), states(2, 5), states(2, 5)
+    cache = GroupCache()
+    first = states(2, 5)
+    second = states(2, 5)
     for layer, put in ((0, first), (1, second)):
         keys, values = cache.update(put, 2 * put, layer)
         assert torch.equal(keys, put)
@@ -31,17 +33,20 @@ def test_a_prompt_takes_what_it_needs_and_its_rows_have_room_behind_it():
             assert keys.is_contiguous()  # without gaps: it is read whole
             assert keys.shape[2] == 21
     assert not cache.open()[:, 5:21].any()
-    assert [layer.keys.shape[2] for layer in cache.layers] == [37, 37]  # zeros behind the room
+    assert [layer.keys.shape[2] for layer in cache.layers] == [37, 37]  # with zeros after the room
     assert not cache.layers[0].keys[:, :, 21:].any()
     assert cache.bias[0].tolist() == [0.0] * 3 + [-inf] * 2 + [0.0] * 17 + [-inf] * 15
 
 
 def test_on_a_gpu_memory_is_taken_once_and_read_by_slabs():
-    cache, put, more = GroupCache(), states(2, 70), states(2, 132)
+    cache = GroupCache()
+    put = states(2, 70)
+    more = states(2, 132)
     cache.update(put, 2 * put, 0)
     cache.room = 208  # as on a GPU for 70 + 132 positions
     cache.start(torch.arange(2), torch.tensor([70, 60]))
-    before, widths = cache.layers[0].keys.data_ptr(), []
+    before = cache.layers[0].keys.data_ptr()
+    widths = []
     for t in range(132):
         cache.open()
         keys, values = cache.update(more[:, :, t : t + 1], 2 * more[:, :, t : t + 1], 0)
@@ -49,7 +54,8 @@ def test_on_a_gpu_memory_is_taken_once_and_read_by_slabs():
         widths.append(keys.shape[2])
         if t == 99:
             cache.keep(torch.tensor([1]))
-            put, more = put[1:], more[1:]
+            put = put[1:]
+            more = more[1:]
     assert widths == 58 * [128] + 64 * [192] + 10 * [208]
     assert torch.equal(keys[:, :, :202], torch.cat([put, more], 2))
     assert torch.equal(values[:, :, :202], 2 * torch.cat([put, more], 2))
@@ -59,13 +65,14 @@ def test_on_a_gpu_memory_is_taken_once_and_read_by_slabs():
 
 
 def test_rows_from_behind_take_the_places_of_those_that_are_done():
-    cache, put = GroupCache(), states(5, 3)
+    cache = GroupCache()
+    put = states(5, 3)
     cache.update(put, 2 * put, 0)
     cache.start(torch.arange(5), torch.tensor([3, 1, 2, 3, 2]))
-    left = moved_up(torch.tensor([False, True, False, False, True]), 3)
-    assert left.tolist() == [0, 3, 2]
+    rows = compacted(torch.tensor([False, True, False, False, True]), 3)
+    assert rows.tolist() == [0, 3, 2]
     before = cache.layers[0].keys.data_ptr()
-    cache.keep(left)
+    cache.keep(rows)
     assert torch.equal(cache.layers[0].keys[:, :, :3], put[[0, 3, 2]])
     assert torch.equal(cache.layers[0].values[:, :, :3], 2 * put[[0, 3, 2]])
     assert cache.layers[0].keys.data_ptr() == before  # in place
@@ -73,10 +80,12 @@ def test_rows_from_behind_take_the_places_of_those_that_are_done():
 
 
 def test_a_model_computes_the_same_as_with_transformers_own_cache():
-    model, ids = random_model(), torch.arange(2, 42).reshape(2, 20)
+    model = random_model()
+    ids = torch.arange(2, 42).reshape(2, 20)
     logits = []
     for cache in (GroupCache(), DynamicCache()):
-        steps, rows = [], torch.tensor([1, 0])
+        steps = []
+        rows = torch.tensor([1, 0])
         with torch.no_grad():
             model.base_model(ids[:, :17], past_key_values=cache)
             if isinstance(cache, GroupCache):

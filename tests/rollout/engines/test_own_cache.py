@@ -60,7 +60,8 @@ def test_a_failure_leaves_the_published_settings():
 
 
 def test_greedy_takes_the_likeliest_id_that_the_tokenizer_knows():
-    model, expected = random_model(), 20
+    model = random_model()
+    expected = 20
     for group in decode(model, SamplingParams(2, 4, temperature=0), vocab_size=expected).values():
         assert group[0] == group[1]
         assert max(group[0].token_ids) < expected

@@ -1,4 +1,4 @@
-"""Layers of Llama's build give the model's own logits; every other build keeps its modules."""
+"""Layers of Llama's build give the model's own logits. Every other build keeps its modules."""
 
 import pytest
 import torch
@@ -21,30 +21,33 @@ def test_which_families_are_of_llamas_build():
 
 @pytest.mark.parametrize("family", QUICK)
 def test_it_draws_what_the_modules_draw(family):
-    drawn = []
+    sampled = []
     for is_quick in (True, False):
         engine = TransformersEngine(random_model(family), VOCAB, (1,), 64)
         engine.quick = engine.quick if is_quick else None
         groups = dict(engine.generate(PROMPTS, SamplingParams(6, 40), [100, 200, 300]))
-        drawn.append([first for p in sorted(groups) for first in groups[p]])
-    quick, own = drawn
-    assert [list(first.token_ids) for first in quick] == [list(first.token_ids) for first in own]
-    for first, other in zip(quick, own, strict=True):
-        assert first.logprobs == pytest.approx(other.logprobs, abs=1e-5)
+        sampled.append([first for p in sorted(groups) for first in groups[p]])
+    by_layers, by_modules = sampled
+    for actual, expected in zip(by_layers, by_modules, strict=True):
+        assert list(actual.token_ids) == list(expected.token_ids)
+        assert actual.logprobs == pytest.approx(expected.logprobs, abs=1e-5)
 
 
 @pytest.mark.parametrize("family", QUICK)
 def test_in_16_bits_they_are_as_near_to_float32_as_the_modules_are(family):
-    exact, half = random_model(family), cast(random_model(family), torch.bfloat16)
+    full_precision = random_model(family)
+    half = cast(random_model(family), torch.bfloat16)
     ids, rows = torch.randint(VOCAB, (16, 30), generator=torch.manual_seed(0)), torch.arange(16)
-    cache, lengths = GroupCache(), torch.full((16,), 29)
+    cache = GroupCache()
+    lengths = torch.full((16,), 29)
     with torch.inference_mode():
         half.base_model(input_ids=ids[:, :-1], past_key_values=cache, use_cache=True)
         cache.start(rows, lengths)
-        quick = QuickLayers(half).logits(ids[:, -1], lengths, cache)
-        own, expected = (model(input_ids=ids).logits[:, -1] for model in (half, exact))
-    errors = [float((logits - expected).abs().mean()) for logits in (quick, own)]
-    assert quick.dtype == torch.bfloat16
+        by_layers = QuickLayers(half).logits(ids[:, -1], lengths, cache)
+        by_modules = half(input_ids=ids).logits[:, -1]
+        expected = full_precision(input_ids=ids).logits[:, -1]
+    errors = [float((logits - expected).abs().mean()) for logits in (by_layers, by_modules)]
+    assert by_layers.dtype == torch.bfloat16
     assert 0 < errors[0] < 1.2 * errors[1]
 
 
@@ -60,7 +63,8 @@ def test_a_model_that_computes_something_else_keeps_its_modules():
 
 def test_weights_are_read_where_they_are():
     model = random_model("qwen2-tied")
-    engine, params = TransformersEngine(model, VOCAB, (1,), 64), SamplingParams(2, 12)
+    engine = TransformersEngine(model, VOCAB, (1,), 64)
+    params = SamplingParams(2, 12)
     first = dict(engine.generate(PROMPTS, params, [1, 10, 20]))
     engine.sync_weights((name, 1.5 * item) for name, item in model.named_parameters())
     assert dict(engine.generate(PROMPTS, params, [1, 10, 20])) != first

@@ -9,12 +9,18 @@ from hypothesis import strategies as st
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.rollout.engines.sampling import Drawn, _nucleus, sample, uniform
+from rlvr_cli.rollout.engines.sampling import (
+    TokenCollector,
+    TokenTransfer,
+    _nucleus,
+    sample,
+    uniform,
+)
 
 LOGITS = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
 
-def drawn(number: float, temperature: float = 1.0, top_p: float = 1.0, logits=LOGITS):
+def sample_once(number: float, temperature: float = 1.0, top_p: float = 1.0, logits=LOGITS):
     token, logprob = sample(logits, torch.tensor([number]).double(), temperature, top_p)
     return token.item(), round(math.exp(logprob.item()), 5)
 
@@ -47,14 +53,14 @@ def test_numbers_are_spread_evenly():
     [(0.0, (0, 0.5)), (0.49, (0, 0.5)), (0.51, (1, 0.3)), (0.79, (1, 0.3)), (0.81, (2, 0.2))],
 )
 def test_the_token_is_where_the_cumulative_distribution_passes_the_number(number, expected):
-    assert drawn(number) == expected
+    assert sample_once(number) == expected
 
 
 def test_the_temperature_is_a_power_of_the_probabilities():
     # 0.25, 0.09, 0.04 of 0.38.
-    assert drawn(0.65, temperature=0.5) == (0, 0.65789)
-    assert drawn(0.67, temperature=0.5) == (1, 0.23684)
-    assert drawn(0.99, temperature=0) == (0, 1.0)
+    assert sample_once(0.65, temperature=0.5) == (0, 0.65789)
+    assert sample_once(0.67, temperature=0.5) == (1, 0.23684)
+    assert sample_once(0.99, temperature=0) == (0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -67,9 +73,9 @@ def test_the_temperature_is_a_power_of_the_probabilities():
     ],
 )
 def test_top_p_keeps_the_likeliest_that_reach_it_and_renormalizes(top_p, number, expected):
-    assert drawn(number, top_p=top_p) == expected
+    assert sample_once(number, top_p=top_p) == expected
     turned = {0: 2, 1: 1, 2: 0}[expected[0]]  # the likeliest last: kept by likelihood, not place
-    token, probability = drawn(1 - number, top_p=top_p, logits=LOGITS.flip(1))
+    token, probability = sample_once(1 - number, top_p=top_p, logits=LOGITS.flip(1))
     assert (token, probability) == (turned, expected[1])
 
 
@@ -83,7 +89,8 @@ def test_without_top_p_log_probabilities_are_the_softmaxs_to_the_bit():
 @pytest.mark.parametrize("top_p", [1.0, 0.9])
 def test_rows_of_a_large_vocabulary_draw_what_each_draws_alone(top_p):
     torch.manual_seed(0)
-    logits, numbers = 3 * torch.randn(7, 150_000), uniform(torch.arange(7), 0)
+    logits = 3 * torch.randn(7, 150_000)
+    numbers = uniform(torch.arange(7), 0)
     tokens, logprobs = sample(logits, numbers, 0.7, top_p)
     alone = [sample(logits[row, None], numbers[row, None], 0.7, top_p) for row in range(7)]
     assert tokens.tolist() == [token.item() for token, _ in alone]
@@ -95,7 +102,8 @@ def test_rows_of_a_large_vocabulary_draw_what_each_draws_alone(top_p):
 def test_many_ids_are_looked_through_by_blocks(vocabulary):
     """The token of each number is that of the cumulative distribution written out."""
     torch.manual_seed(0)
-    logits, numbers = 4 * torch.randn(400, vocabulary), uniform(torch.arange(400), 0)
+    logits = 4 * torch.randn(400, vocabulary)
+    numbers = uniform(torch.arange(400), 0)
     numbers[:2] = torch.tensor([0.0, 1 - 2**-53])
     logits[:, vocabulary // 2 :: 2] = -torch.inf
     tokens, _ = sample(logits, numbers, 1.0, 1.0)
@@ -113,23 +121,23 @@ def test_a_nucleus_of_any_size_is_that_of_the_sorted_probabilities(spread):
     """Of 20,000 ids: nearly all of them, thousands, a few."""
     torch.manual_seed(0)
     logits = spread * torch.randn(3, 20_000)
-    kept = _nucleus(logits.log_softmax(-1), 0.9)
+    nucleus = _nucleus(logits.log_softmax(-1), 0.9)
     p = logits.double().softmax(-1)
     for row in range(3):
         ordered = p[row].sort(descending=True).values
         count = int((ordered.cumsum(0) < 0.9 - 1e-6).sum()) + 1
-        size = int(kept[row].isfinite().sum())
+        size = int(nucleus[row].isfinite().sum())
         assert abs(size - count) <= 1 + 1e-4 * count  # sums in float32
-        assert torch.equal(kept[row].isfinite(), p[row] >= ordered[size - 1])
+        assert torch.equal(nucleus[row].isfinite(), p[row] >= ordered[size - 1])
         total = ordered[:size].sum()
-        expected = (p[row] / total).log()[kept[row].isfinite()]
+        expected = (p[row] / total).log()[nucleus[row].isfinite()]
         torch.testing.assert_close(
-            kept[row][kept[row].isfinite()].double(), expected, atol=1e-4, rtol=0
+            nucleus[row][nucleus[row].isfinite()].double(), expected, atol=1e-4, rtol=0
         )
 
 
 def test_without_top_p_even_the_rarest_token_can_be_drawn():
-    token, _ = drawn(1 - 1e-13, logits=torch.tensor([[0.0, -25.0]]))  # it has 1.4e-11
+    token, _ = sample_once(1 - 1e-13, logits=torch.tensor([[0.0, -25.0]]))  # it has 1.4e-11
     assert token == 1
 
 
@@ -143,7 +151,7 @@ def test_greedy_notices_what_is_no_number():
 @given(st.floats(0, 1, exclude_max=True), st.sampled_from([0.3, 1.0, 4.0]))
 def test_what_has_no_probability_is_never_drawn(number, temperature):
     logits = torch.tensor([[-math.inf, 2.0, -math.inf, 1.0, -math.inf]])
-    token, probability = drawn(number, temperature, logits=logits)
+    token, probability = sample_once(number, temperature, logits=logits)
     assert token in (1, 3)
     assert probability > 0
 
@@ -151,18 +159,20 @@ def test_what_has_no_probability_is_never_drawn(number, temperature):
 STOP = 1
 
 
-def add(drawn: Drawn, tokens: dict[int, int], logprob: float = -0.5):
-    return list(drawn.add(list(tokens), list(tokens.values()), [logprob] * len(tokens)))
+def add(collector: TokenCollector, tokens: dict[int, int], logprob: float = -0.5):
+    token_B = torch.tensor(list(tokens.values()))
+    transfer = TokenTransfer(token_B, torch.full((len(tokens),), logprob))
+    return list(collector.add(list(tokens), transfer))
 
 
-def make(max_tokens: int = 3, listener=None) -> Drawn:
-    return Drawn(2, SamplingParams(samples=2, max_tokens=max_tokens), {STOP}, listener)
+def make(max_tokens: int = 3, listener=None) -> TokenCollector:
+    return TokenCollector(2, SamplingParams(samples=2, max_tokens=max_tokens), {STOP}, listener)
 
 
 def test_a_group_comes_with_the_end_of_its_last_response():
-    drawn = make()
-    assert add(drawn, {0: 5, 1: STOP, 2: 6, 3: 7}) == []
-    assert add(drawn, {0: 8, 2: STOP, 3: STOP}, -0.25) == [
+    collector = make()
+    assert add(collector, {0: 5, 1: STOP, 2: 6, 3: 7}) == []
+    assert add(collector, {0: 8, 2: STOP, 3: STOP}, -0.25) == [
         (
             1,
             [
@@ -171,7 +181,7 @@ def test_a_group_comes_with_the_end_of_its_last_response():
             ],
         )
     ]
-    assert add(drawn, {0: 9}) == [
+    assert add(collector, {0: 9}) == [
         (
             0,
             [
@@ -183,17 +193,17 @@ def test_a_group_comes_with_the_end_of_its_last_response():
 
 
 def test_an_end_at_the_last_token_is_no_cut():
-    drawn = make(max_tokens=1)
-    ((_, group), (_, other)) = add(drawn, {0: STOP, 1: 5, 2: 5, 3: 5})
+    collector = make(max_tokens=1)
+    ((_, group), (_, other)) = add(collector, {0: STOP, 1: 5, 2: 5, 3: 5})
     assert [first.finish_reason for first in group] == ["stop", "length"]
     assert [first.finish_reason for first in other] == ["length", "length"]
 
 
 def test_the_listener_hears_each_token():
-    heard = []
-    drawn = make(listener=heard.append)
-    add(drawn, {3: 7, 0: 5})
-    assert heard == [7, 5]
+    tokens_heard = []
+    collector = make(listener=tokens_heard.append)
+    add(collector, {3: 7, 0: 5})
+    assert tokens_heard == [7, 5]
 
 
 @pytest.mark.parametrize("logprob", [float("nan"), float("-inf"), float("inf")])

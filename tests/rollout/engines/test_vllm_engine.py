@@ -23,7 +23,8 @@ class Core:
     """The engine inside: gives one more token a step to every request, two in all."""
 
     def __init__(self) -> None:
-        self.requests, self.aborted = {}, []
+        self.requests = {}
+        self.aborted = []
 
     def step(self):
         for name, request in list(self.requests.items()):
@@ -52,7 +53,8 @@ class Own(torch.nn.Module):
 
     def __init__(self, names) -> None:
         super().__init__()
-        self.names, self.weights = names, []
+        self.names = names
+        self.weights = []
 
     def named_parameters(self):
         return [(name, None) for name in self.names]
@@ -68,12 +70,14 @@ class Own(torch.nn.Module):
 class LLM:
     """Keeps what it was started with and the weights that it was given."""
 
-    logprob, asks_for = -0.5, ()
+    logprob = -0.5
+    asks_for = ()
 
     def __init__(self, directory, **settings) -> None:
         self.directory = directory
         self.config = json.loads((Path(directory) / "config.json").read_text())
-        self.settings, self.own = settings, Own(self.asks_for)
+        self.settings = settings
+        self.own = Own(self.asks_for)
         self.model_config = SimpleNamespace(max_model_len=128)
         self.llm_engine = Core()
         os.write(1, b"said on stdout by vLLM")
@@ -177,7 +181,8 @@ def test_on_a_gpu_a_dozen_graphs_are_captured_up_to_the_most_responses_at_once()
 
 @pytest.mark.usefixtures("_on_gpu")
 def test_while_a_gpu_samples_torch_has_one_thread_and_then_all_again():
-    engine, before = make(random_model()), torch.get_num_threads()
+    engine = make(random_model())
+    before = torch.get_num_threads()
     torch.set_num_threads(3)
     try:
         actual = engine.generate([[2], [1]], SamplingParams(1, 5), [10, 20])
@@ -211,7 +216,7 @@ def test_buffers_that_a_checkpoint_holds_are_pushed_with_every_push():
 
 def test_weights_without_a_counterpart_are_one_line(monkeypatch):
     monkeypatch.setattr(LLM, "asks_for", ["model.norm.weight", "b", "a", "d", "c"])
-    with pytest.raises(UserError, match=r"4 of vLLM's parameters .* Qwen2.*'s \(a, b, c, …\)"):
+    with pytest.raises(UserError, match=r"4 of vLLM's parameters .* from Qwen2.* \(a, b, c, …\)"):
         make(random_model())
     monkeypatch.setattr(LLM, "asks_for", [])
     model = random_model()
@@ -238,13 +243,14 @@ def test_closing_ends_a_group_of_processes_only_if_it_was_vllms(monkeypatch):
 
 
 def test_a_group_comes_when_it_ends_and_every_token_is_heard_once():
-    engine, heard = make(random_model()), []
-    actual = engine.generate([[2], [1]], SamplingParams(2, 5), [10, 20], heard.append)
+    engine = make(random_model())
+    tokens_heard = []
+    actual = engine.generate([[2], [1]], SamplingParams(2, 5), [10, 20], tokens_heard.append)
     assert list(actual) == [
         (1, [Completion([1], [-0.5], "stop"), Completion([2], [-0.5], "stop")]),
         (0, [Completion([2, 1], [-0.5] * 2, "stop"), Completion([3, 2], [-0.5] * 2, "stop")]),
     ]
-    assert sorted(heard) == [1, 1, 2, 2, 2, 3]
+    assert sorted(tokens_heard) == [1, 1, 2, 2, 2, 3]
     assert engine.llm.llm_engine.aborted == []
 
 

@@ -34,8 +34,8 @@ def read_function(parser: Parser, token: Token) -> Node:
     """Read a function and its argument, with a power or a base between the two."""
     if token.text == "sqrt":
         index = parser.closed("]") if parser.accept("sign", "[") else num(2)
-        whole = read_literal(parser.take().text) if parser.at("number") else None
-        return call("root", whole or parser.argument(), index)
+        radicand = read_literal(parser.take().text) if parser.at("number") else None
+        return call("root", radicand or parser.argument(), index)
     function = vocabulary.FUNCTIONS[token.text]
     base: Node | None = None
     exponent: Node | None = None
@@ -59,10 +59,10 @@ def _argument(parser: Parser) -> Node:
     if parser.at("sign", "{"):
         return parser.power()
     if parser.at("sign", "(", "["):
-        inside = parser.atom()
+        content = parser.atom()
         above = parser.peek(2 if parser.peek(1).text == "{" else 1)
         has_power = parser.at("sign", "^") and above.text not in DEGREES
-        return inside if has_power else parser.postfixed(inside)  # sin(x)^2 is (sin x)^2
+        return content if has_power else parser.postfixed(content)  # sin(x)^2 is (sin x)^2
     factors = [parser.power()]
     while _continues_argument(parser.peek()):
         factors.append(parser.power())
@@ -78,7 +78,7 @@ def _continues_argument(token: Token) -> bool:
 
 
 def _log_base(parser: Parser) -> Node:
-    """Read the base of log_10 5 as 10; that of log_25 as 2, as LaTeX shows it."""
+    """Read the base of log_10 5 as 10, and that of log_25 as 2, as LaTeX shows it."""
     token, following = parser.peek(), parser.peek(1)
     opens = following.text in ("(", "{", "[")
     has_argument = opens or following.kind in ("number", "word", "command")
@@ -103,10 +103,15 @@ def _in_code(parser: Parser, token: Token) -> Node:
     parser.take()
     items = parser.items()
     parser.expect("sign", ")")
-    shape = CODE_SHAPES[token.text]
     if len(items) != (2 if token.text in ("binomial", "comb", "Rational") else 1):
         raise ParseError(f"arguments of {token.text}")
-    return shape(*items)
+    if token.text == "Rational":
+        return quotient(*items)
+    if token.text == "factorial":
+        return Node("fact", items)
+    if token.text == "cbrt":
+        return call("root", *items, num(3))
+    return call(CODE_NAMES.get(token.text, token.text), *items)
 
 
 def _operator(parser: Parser, token: Token) -> Node:
@@ -127,18 +132,18 @@ def _big(parser: Parser, token: Token) -> Node:
 
 def _rounded(parser: Parser, token: Token) -> Node:
     """Read a floor or a ceiling: \\lfloor x \\rfloor."""
-    inside = parser.sum()
+    content = parser.sum()
     parser.expect("command", token.text.replace("l", "r", 1))
-    return call(token.text[1:], inside)
+    return call(token.text[1:], content)
 
 
 def _overlined(parser: Parser, token: Token) -> Node:
     """Read a bar: over AB a segment, over abc a number with these digits, else a conjugate."""
-    inside = parser.argument()
-    if inside.kind == "mul" and all(part.kind in ("sym", "num") for part in inside.args):
-        name = " ".join(str(part.value) for part in inside.args)
-        return inside if name.isupper() else sym(f"digits {name}")
-    return Node("opaque" if inside.symbols() else "call", (inside,), "conj")
+    content = parser.argument()
+    if content.kind == "mul" and all(part.kind in ("sym", "num") for part in content.args):
+        name = " ".join(str(part.value) for part in content.args)
+        return content if name.isupper() else sym(f"digits {name}")
+    return Node("opaque" if content.symbols() else "call", (content,), "conj")
 
 
 def _angled(parser: Parser, token: Token) -> Node:
@@ -151,12 +156,7 @@ def _greek(parser: Parser, token: Token) -> Node:
     return applied(parser, subscripted(parser, "\\" + token.text.removeprefix("var")))
 
 
-CODE_SHAPES: Mapping[str, Callable[..., Node]] = {
-    "abs": lambda x: call("abs", x), "floor": lambda x: call("floor", x),
-    **dict.fromkeys(("ceil", "ceiling"), lambda x: call("ceil", x)),
-    "factorial": lambda n: Node("fact", (n,)), "cbrt": lambda x: call("root", x, num(3)),
-    **dict.fromkeys(("binomial", "comb"), lambda n, k: call("binom", n, k)), "Rational": quotient,
-}  # fmt: skip
+CODE_NAMES = {"ceiling": "ceil", "binomial": "binom", "comb": "binom"}
 COMMANDS: Mapping[str, Callable[[Parser, Token], Node]] = {
     "frac": lambda parser, token: quotient(parser.argument(), parser.argument()),
     "binom": lambda parser, token: call("binom", parser.argument(), parser.argument()),

@@ -31,27 +31,27 @@ def _bracketed(parser: Parser, opening: str) -> Node:
     """Read a tuple, an interval or a bracket around one expression."""
     outer = parser.open_bars, parser.in_builder
     parser.open_bars, parser.in_builder = 0, False
-    inside = parser.answer()
+    content = parser.answer()
     parser.open_bars, parser.in_builder = outer
     closing = parser.take().text
     if closing not in (")", "]"):
         raise ParseError("bracket not closed")
-    if inside.kind == "list" and inside.value == ",":
-        return Node("tuple", inside.args, opening + closing)
+    if content.kind == "list" and content.value == ",":
+        return Node("tuple", content.args, opening + closing)
     if closing != CLOSING_OF[opening]:
         raise ParseError("brackets do not match")
-    if inside.kind == "num" and parser.at("sign", "_"):
-        return in_base(parser, inside)
-    return inside
+    if content.kind == "num" and parser.at("sign", "_"):
+        return in_base(parser, content)
+    return content
 
 
 def between_bars(parser: Parser, kind: str, closing: str) -> Node:
-    """Read a sum up to the closing bar; no other bar opens inside."""
+    """Read a sum up to the closing bar. No other bar opens inside."""
     parser.open_bars += 1
-    inside = parser.set_expression()
+    content = parser.set_expression()
     parser.open_bars -= 1
     parser.expect(kind, closing)
-    return inside
+    return content
 
 
 def read_braced_set(parser: Parser, token: Token) -> Node:
@@ -60,23 +60,24 @@ def read_braced_set(parser: Parser, token: Token) -> Node:
         return Node("empty")
     outer = parser.open_bars, parser.in_builder
     parser.open_bars, parser.in_builder = 0, True
-    inside = parser.answer()
+    content = parser.answer()
     if parser.accept("sign", "|", ":") or parser.accept("command", "mid", "colon", "vert"):
         parser.in_builder = False
-        inside = Node("builder", (inside, parser.answer()))
+        content = Node("builder", (content, parser.answer()))
     parser.open_bars, parser.in_builder = outer
     if not parser.accept("command", "}", "rbrace"):
         if parser.peek(-1).kind == "end":  # a brace before a system is never closed
-            return inside
+            return content
         raise ParseError("set not closed")
-    if inside.kind == "builder":
-        return inside
-    return Node("set", inside.args if inside.kind == "list" else (inside,))
+    if content.kind == "builder":
+        return content
+    return Node("set", content.args if content.kind == "list" else (content,))
 
 
 def read_environment(parser: Parser, token: Token) -> Node:
     """Read a matrix row by row, or equations below each other as a list."""
-    name, ahead = token.text, parser.tokens[parser.position :]
+    name = token.text
+    ahead = parser.tokens[parser.position :]
     first = next((mark.text for mark in ahead if mark.kind == "end" or mark.text == "="), "")
     if name in SYSTEMS or (name == "array" and first == "="):  # a column of equations
         return _system(parser, name)
@@ -102,7 +103,7 @@ def read_environment(parser: Parser, token: Token) -> Node:
 
 
 def _system(parser: Parser, name: str) -> Node:
-    """Read one equation a row; the & before a relation sign only aligns it."""
+    """Read one equation a row. The & before a relation sign only aligns it."""
     rows = []
     while not parser.at("end", name):
         start = end = parser.position

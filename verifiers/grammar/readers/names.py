@@ -79,7 +79,8 @@ def subscript(parser: Parser) -> str:
         if token.kind == "word" and len(token.text) > 1 and not token.text_mode:
             return parser.take_first()
         return parser.take().text
-    depth, parts = 1, []
+    depth = 1
+    parts = []
     while depth:
         token = parser.take()
         if token is END:
@@ -98,10 +99,11 @@ def applied(parser: Parser, node: Node) -> Node:
     if name[0] not in APPLIED_NAMES and not (holds_number and name[0].isupper()):
         return node
     parser.take()
-    outer, parser.in_builder = parser.in_builder, name == "P"
-    inside = parser.answer()
+    outer = parser.in_builder
+    parser.in_builder = name == "P"
+    argument = parser.answer()
     parser.in_builder = outer
     if parser.accept("sign", "|") or parser.accept("command", "mid"):  # P(A | B)
-        inside = Node("ratio", (inside, parser.answer()))
+        argument = Node("ratio", (argument, parser.answer()))
     parser.expect("sign", ")")
-    return Node("opaque", (inside,), name)
+    return Node("opaque", (argument,), name)

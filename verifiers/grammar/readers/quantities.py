@@ -43,20 +43,23 @@ def _with_base(node: Node, base: str) -> Node:
 def _mixed(parser: Parser, node: Node) -> Node:
     """Read 2\\frac58 and 1 1/2 as sums, not products."""
     start = parser.position
-    whole = whole_number(node)
-    if whole is None or node.digits:
+    integer = whole_number(node)
+    if integer is None or node.digits:
         return node
     top = bottom = None
     if parser.accept("command", "frac"):
         top, bottom = whole_number(parser.argument()), whole_number(parser.argument())
     elif parser.at("number") and parser.peek().spaced and parser.peek(1).text == "/":
-        above, _, below = parser.take(), parser.take(), parser.take()
+        above = parser.take()
+        parser.take()
+        below = parser.take()
         if below.kind == "number":
-            top, bottom = (whole_number(read_literal(part.text)) for part in (above, below))
+            top = whole_number(read_literal(above.text))
+            bottom = whole_number(read_literal(below.text))
     if top is None or not bottom:
         parser.position = start
         return node
-    return num(whole + Fraction(top, bottom))
+    return num(integer + Fraction(top, bottom))
 
 
 def read_unit(parser: Parser, node: Node) -> Node:
