@@ -23,11 +23,11 @@ from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.fingerprint import (
     Fingerprint,
     data_hash,
-    engine_versions,
-    judging,
+    engine_fingerprint,
+    judge_fingerprint,
     model_hash,
     prompts_hash,
-    sampling,
+    sampling_fingerprint,
 )
 from rlvr_cli.evaluation.imported import Label, check_problems
 from rlvr_cli.evaluation.measure import evaluate, pass_at_1, prompt_seeds
@@ -166,7 +166,7 @@ def _measure(
             conditions = {
                 "model": model_sha,
                 **_fingerprint(task, prompts, params, session),
-                **judging(answer_format, judge),
+                **judge_fingerprint(answer_format, judge),
             }
             if session.plan.config.rollout.ends:
                 conditions["ends"] = list(session.plan.config.rollout.ends)
@@ -193,10 +193,10 @@ def _fingerprint(
     return {
         "data": data_hash(prompt.problem for prompt in prompts),
         "prompts": prompts_hash(prompts),
-        **sampling(
+        **sampling_fingerprint(
             params, config.seed, template=template_text(config.data.prompt or task.problems.prompt)
         ),
-        **engine_versions(
+        **engine_fingerprint(
             session.engine.name,
             precision=config.rollout.precision,
             device=session.device,

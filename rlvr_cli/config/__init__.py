@@ -101,13 +101,12 @@ def run_layer(run: Path, option: str) -> list[Assignment]:
 def flag_layer(key: str, value: Any) -> list[Assignment]:
     """Return the assignment that a flag makes."""
     if isinstance(value, dict):
-        words = [f"{name}={path}" for name, path in value.items()]
+        words = " ".join(f"{name}={path}" for name, path in value.items())
     elif isinstance(value, tuple):
-        words = [str(part) for part in value]
+        words = " ".join(map(str, value))
     else:
-        words = [str(value)]
-    origin = f"{SETTINGS[key].use.flag} {shortened(' '.join(words))}"
-    return [Assignment(key, value, origin)]
+        words = str(value)
+    return [Assignment(key, value, f"{SETTINGS[key].use.flag} {shortened(words)}")]
 
 
 def set_layer(texts: Iterable[str]) -> list[Assignment]:
@@ -141,7 +140,10 @@ def resolve(assignments: Sequence[Assignment]) -> Config:
             values.update(_preset(value))
         elif resets and key != "algo":
             drop(values, resets)
-        assign(Config, values, key, value, origin)
+        try:
+            assign(Config, values, key, value)
+        except UserError as error:
+            raise UserError(f"{origin}: {error}") from None
     config = nested(values.items())
     try:
         return Config.model_validate(config)

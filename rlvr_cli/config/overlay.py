@@ -15,21 +15,14 @@ Flat = dict[str, Any]
 """Settings by dotted name. A choice has its `.kind` and fields, or None under its own name."""
 
 
-def assign(root: type[Section], values: Flat, key: str, value: Any, origin: str) -> None:
+def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
     """Set one setting among the `values`.
 
     A choice is set by the name of a kind (`surrogate`=cispo, `kl`=none), or by a number if it has
-    one (`kl`=0.01). Its fields are those of the kind that is set. Raises UserError, beginning with
-    `origin`, for a name or a kind that does not exist.
+    one (`kl`=0.01). Its fields are those of the kind that is set. Raises UserError for a name or a
+    kind that does not exist.
     """
-    try:
-        _assign(root, values, key, value)
-    except UserError as error:
-        raise UserError(f"{origin}: {error}") from None
-
-
-def _assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
-    """Walk down the sections that the key names, and set the value in the last one."""
+    # Walk down the sections that the key names, and set the value in the last one.
     section = root
     parts = key.split(".")
     for end, part in enumerate(parts, 1):

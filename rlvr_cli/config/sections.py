@@ -36,31 +36,30 @@ class DataConfig(Section):
     """Path of `problem`, `answer`, `id` or `response` in a row. By default the usual names are
     tried."""
     split: Literal["train", "test"] | None = None
-    """Split to read. `none` means `train` for training, `test` for evaluation."""
+    """Split to read. None means `train` for training, `test` for evaluation."""
     where: str | None = setting(None, read_by=("train", "eval"))
     """Filter FIELD=VALUE,…, such as level=1,2. It keeps problems whose field has one of the values,
     and applies to held-out problems of the same source as well."""
     limit: int | None = setting(None, flag="--limit", panel=OUTPUT, ge=1)
-    """Number of problems to use, from the start of each source. `none` means all."""
+    """Number of problems to use, from the start of each source. None means all."""
     skip_bad: bool = setting(False, flag="--skip-bad", panel=OUTPUT)
     """Skip problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
         None, read_by=SAMPLING, flag="--prompt", with_model=True, resets="data.answer_format"
     )
-    """Prompt template: think_answer, boxed, plain, or a text or file with {problem} in it. `none`
+    """Prompt template: think_answer, boxed, plain, or a text or file with {problem} in it. None
     means the template of the problem set."""
     system: str | None = setting(
         None, read_by=SAMPLING, flag="--system", metavar="TEXT|FILE", with_model=True
     )
-    """System message, which replaces the chat template's default. `none` keeps that default."""
+    """System message, which replaces the chat template's default. None keeps that default."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, with_model=True)
     """Arguments for the chat template, such as `enable_thinking: false`."""
     date: datetime | None = setting(None, read_by=SAMPLING, on_resume="free")
-    """Date that a chat template writes, such as 2026-11-27. `none` means the date on which the run
-    or the evaluation began."""
+    """Date that a chat template writes, such as 2026-11-27. None means the date on which the run or
+    the evaluation began."""
     answer_format: Format | None = setting(None, with_model=True)
-    """Form in which an answer counts. `none` means that of the problem set, or else of the
-    prompt."""
+    """Form in which an answer counts. None means that of the problem set, or else of the prompt."""
     rest: bool = setting(False, read_by=("train",))
     """Skip problems whose responses were all equal: for one pass over the data, then for two, four
     and so on. Ten percent of the skipped ones are drawn anyway."""
@@ -90,20 +89,20 @@ class RolloutConfig(Section):
     )
     """Length limit of a response, in tokens."""
     ends: tuple[str, ...] | None = setting(None, read_by=SAMPLING)
-    """Tokens that end a response, in addition to those that the model names. `none` means the token
+    """Tokens that end a response, in addition to those that the model names. None means the token
     with which its chat template ends a turn."""
     temperature: float = setting(1.0, flag="--temperature", panel="Sampling", gt=0, le=100)
     """Sampling temperature, above 0."""
     top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)
     """Nucleus sampling: the share of the probability to sample from. Training needs 1."""
     kv_budget_mb: int | None = setting(None, read_by=SAMPLING, with_model=False, ge=1)
-    """Memory for keys and values of a batch, in MiB. `none` means 1024 on a CPU, and on a GPU what
+    """Memory for keys and values of a batch, in MiB. None means 1024 on a CPU, and on a GPU what
     `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, with_model=False, gt=0, lt=1)
     """Share of a GPU's memory for sampling. Training lowers it if the trained models leave less.
     Evaluation uses 0.9 unless it is set."""
     precision: Literal["auto", "float32", "bfloat16"] = setting("auto", with_model=False)
-    """Compute dtype of the engine. `auto` means bfloat16 on a GPU, float32 on a CPU. With
+    """Compute dtype of the engine. Auto means bfloat16 on a GPU, float32 on a CPU. With
     transformers it is float32 if optim.precision is float32, and on a CPU the dtype of the
     weights."""
     mismatch_limit: float = setting(0.1, with_model=False, gt=0)
@@ -118,7 +117,7 @@ class EvalConfig(Section):
     source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = setting(
         None, read_by=("train",), with_model=False, on_resume="moves"
     )
-    """Held-out problem sets to measure before and after training. `none` means the `test` split of
+    """Held-out problem sets to measure before and after training. None means the `test` split of
     data.source. Each set has its own figures, and the first decides which checkpoint is best."""
     limit: int = setting(320, read_by=("train",), with_model=False, ge=0)
     """Number of held-out problems per set in training. 0 means no measurement."""
@@ -144,7 +143,7 @@ class CheckpointConfig(Section):
 
     use = Use(on_resume="free")
     every: int | None = Field(None, ge=1)
-    """Steps between two checkpoints. `none` means as often as 5 % of the run's time allows."""
+    """Steps between two checkpoints. None means as often as 5 % of the run's time allows."""
     minutes: float = Field(10.0, gt=0)
     """Longest time between two checkpoints, in minutes."""
     keep: int = Field(2, ge=1)
@@ -183,20 +182,20 @@ class Config(Section):
     )
     """Random seed of the whole run."""
     threads: int | None = setting(None, read_by=SAMPLING, ge=1, le=1024)
-    """Number of torch threads on a CPU. `none` means a number that suits the size of the model."""
+    """Number of torch threads on a CPU. None means a number that suits the size of the model."""
     model: str = setting(
         "tiny", read_by=SAMPLING, flag="--model", panel="Options", on_resume="moves"
     )
     """Model: a hub id, a model directory, a run, or tiny, the built-in policy."""
     teacher: str | None = setting(None, flag="--teacher", metavar="MODEL", on_resume="moves")
-    """Model that --algo opd learns from, named like --model and with the same tokenizer. `none`
-    means no teacher."""
+    """Model that --algo opd learns from, named like --model and with the same tokenizer. None means
+    no teacher."""
     parent: str | None = setting(None, on_resume="moves")
     """Checkpoint whose weights and optimizer the run begins with. --from sets it."""
     engine: Literal["auto", "vllm", "transformers"] = setting(
         "auto", read_by=SAMPLING, flag="--engine", panel="Options"
     )
-    """Sampling engine. `auto` means vllm if it is installed and there is a GPU."""
+    """Sampling engine. Auto means vllm if it is installed and there is a GPU."""
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     reward: RewardConfig = RewardConfig()

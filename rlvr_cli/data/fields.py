@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -332,8 +333,8 @@ def _value_inside(value: Any, name: str | None, index: str | None) -> Any:
         key = _key(value, name)
         return None if key is None else value[key]
     if index and isinstance(value, list | tuple):
-        place = int(index)
-        return value[place] if -len(value) <= place < len(value) else None
+        with suppress(IndexError):
+            return value[int(index)]
     return None
 
 

@@ -68,7 +68,7 @@ def judge_versions(judge: str) -> dict[str, str]:
         raise UserError(f"--judge {judge}: {error.name} is not installed") from None
 
 
-def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
+def judge_fingerprint(answer_format: Format, judge: str = OURS) -> Fingerprint:
     """Return the fingerprint of the judging: the answer format and a checksum of the rules' source.
 
     That of another judge has its versions too. Such a judge takes any form, and all that it
@@ -84,12 +84,12 @@ def judging(answer_format: Format, judge: str = OURS) -> Fingerprint:
     return {"rlvr": rlvr_cli.__version__, "verifier": verifier}
 
 
-def sampling(params: SamplingParams, seed: int, template: str) -> Fingerprint:
+def sampling_fingerprint(params: SamplingParams, seed: int, template: str) -> Fingerprint:
     """Return the fingerprint of the sampling."""
     return {"prompt": template, "sampling": {**vars(params), "seed": seed}}
 
 
-def engine_versions(engine: str, precision: str, device: Any, threads: int) -> Fingerprint:
+def engine_fingerprint(engine: str, precision: str, device: Any, threads: int) -> Fingerprint:
     """Return the fingerprint of engine, its number type, library versions and hardware."""
     import torch
 

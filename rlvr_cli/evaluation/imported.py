@@ -152,8 +152,12 @@ class ResponseReader:
         label = self._label(row, file)
         reasons = finish_reasons(row, len(texts))
         token_counts = lengths(row, len(texts))
-        prompt = row.get("prompt")  # another tool's may be a chat, which is not rendered
+        prompt = row.get("prompt")
+        if not isinstance(prompt, str):  # another tool's may be a chat, which is not rendered
+            prompt = None
         answer_format = row.get("verifier")
+        if answer_format not in get_args(Format):
+            answer_format = None
         return [
             ImportedResponse(
                 place=place,
@@ -162,8 +166,8 @@ class ResponseReader:
                 response=text,
                 finish_reason=reason,
                 n_tokens=count,
-                prompt=prompt if isinstance(prompt, str) else None,
-                answer_format=answer_format if answer_format in get_args(Format) else None,
+                prompt=prompt,
+                answer_format=answer_format,
                 row_gold=row_problem.answer,
             )
             for text, reason, count in zip(texts, reasons, token_counts, strict=True)

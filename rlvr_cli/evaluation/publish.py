@@ -21,7 +21,7 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Problem, by_key
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import canonical
-from rlvr_cli.evaluation.fingerprint import data_hash, judge_versions, judging
+from rlvr_cli.evaluation.fingerprint import data_hash, judge_fingerprint, judge_versions
 from rlvr_cli.evaluation.imported import (
     ImportedResponse,
     Label,
@@ -256,7 +256,10 @@ def _judge(parts: Sequence[_Part], judge: str, display: Display) -> list[Result]
             with open_judge(judge, format=part.answer_format, workers=usable_cores()) as verifier:
                 rows = judged_rows(part.responses, verifier, lambda count: bar.tick(advance=count))
                 problems = judged_problems(rows, verifier.cluster)
-            fingerprint = {"data": data_hash(part.problems), **judging(part.answer_format, judge)}
+            fingerprint = {
+                "data": data_hash(part.problems),
+                **judge_fingerprint(part.answer_format, judge),
+            }
             results.append(Result(part.label.model, part.label.data, fingerprint, problems))
     return results
 

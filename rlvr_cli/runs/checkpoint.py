@@ -236,19 +236,19 @@ class _TensorWriter:
     def finish(self) -> None:
         """Write the last file, name all files, and write the index if there are several."""
         self._write_pending()
+        path = self.path
         count = len(self._files)
         places = {}
         for number, file in enumerate(self._files, 1):
-            name = f"{self.path.stem}-{number:05d}-of-{count:05d}{self.path.suffix}"
-            target = self.path if count == 1 else self.path.with_name(name)
+            name = f"{path.stem}-{number:05d}-of-{count:05d}{path.suffix}"
+            target = path if count == 1 else path.with_name(name)
             file.path.replace(target)
             self.checksums[target.name] = file.checksum
             places.update(dict.fromkeys(file.tensors, target.name))
         if count > 1:
-            self.path.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
             index = {"metadata": {"total_size": self._total_bytes}, "weight_map": places}
-            index_path = self.path.with_name(f"{self.path.name}.index.json")
-            index_path.write_text(json.dumps(index, indent=2))
+            path.with_name(f"{path.name}.index.json").write_text(json.dumps(index, indent=2))
 
     def _write_pending(self) -> None:
         path = self.path.with_name(f"{self.path.stem}-{len(self._files)}.partial")

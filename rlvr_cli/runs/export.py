@@ -14,7 +14,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, read_regular
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.yaml_text import load_yaml
-from rlvr_cli.evaluation.fingerprint import judging, model_hash
+from rlvr_cli.evaluation.fingerprint import judge_fingerprint, model_hash
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
 from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, intact_checkpoints
 from rlvr_cli.runs.narration import format_figures
@@ -124,7 +124,7 @@ def _card(config: Config, step: int, summary: dict[str, Any], digest: str) -> st
         held_out=", ".join(config.eval.sources) or trained_on,
         measured="\n".join(measured),
         data=config.data,
-        rules=json.dumps(judging(config.data.answer_format or "any")),
+        rules=json.dumps(judge_fingerprint(config.data.answer_format or "any")),
         digest=digest,
         config=as_yaml(config),
     )

@@ -49,7 +49,7 @@ BASE = Top().model_dump()
 def over(values: dict, base: dict = BASE, root: type[Section] = Top) -> dict:
     flat = dict(leaves(base))
     for key, value in leaves(values):
-        assign(root, flat, key, value, "here")
+        assign(root, flat, key, value)
     return nested(flat.items())
 
 
@@ -112,7 +112,7 @@ def test_a_number_sets_the_cell_of_a_choice_that_has_one():
     assert numbered(0.2, None) == {"kind": "first", "share": 0.2}
     assert numbered(0.2, second) == {"kind": "second", "share": 0.2}
     assert numbered(0, second) is None
-    with pytest.raises(UserError, match="here: extra must be 0 or more, not -1"):
+    with pytest.raises(UserError, match="extra must be 0 or more, not -1"):
         numbered(-1, second)
 
 
@@ -126,20 +126,20 @@ def test_an_optional_choice_can_be_taken_back(nothing):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"prat": 1}, "here: prat is not a setting; did you mean part?"),
-        ({"zzz": 1}, "here: zzz is not a setting; known: part, form, extra"),
-        ({"part": {"zzz": 1}}, "here: part.zzz is not a setting; known: part.count, part.pair"),
-        ({"part": 1}, "here: part is a section; set one of part.count, part.pair"),
-        ({"form": "dip"}, "here: form cannot be 'dip'; choose from plain, bare, deep"),
-        ({"form": None}, "here: form cannot be None; choose from plain, bare, deep"),
-        ({"form": [1]}, "here: form cannot be [1]; choose from"),
-        ({"form": {"kind": {}}}, "here: form cannot be {}; choose from"),
-        ({"extra": "dip"}, "here: extra cannot be 'dip'; choose from plain, bare, none"),
+        ({"prat": 1}, "prat is not a setting; did you mean part?"),
+        ({"zzz": 1}, "zzz is not a setting; known: part, form, extra"),
+        ({"part": {"zzz": 1}}, "part.zzz is not a setting; known: part.count, part.pair"),
+        ({"part": 1}, "part is a section; set one of part.count, part.pair"),
+        ({"form": "dip"}, "form cannot be 'dip'; choose from plain, bare, deep"),
+        ({"form": None}, "form cannot be None; choose from plain, bare, deep"),
+        ({"form": [1]}, "form cannot be [1]; choose from"),
+        ({"form": {"kind": {}}}, "form cannot be {}; choose from"),
+        ({"extra": "dip"}, "extra cannot be 'dip'; choose from plain, bare, none"),
         (
             {"form": {"floor": 1}},
-            "here: form plain has no floor; choose form=deep, or leave it out",
+            "form plain has no floor; choose form=deep, or leave it out",
         ),
-        ({"form": {"shear": 1}}, "here: form.shear is not a setting; did you mean form.share?"),
+        ({"form": {"shear": 1}}, "form.shear is not a setting; did you mean form.share?"),
         (
             {"extra": {"share": 1}},
             "extra is not set, so it has no share; choose one first, extra=KIND of plain, bare",

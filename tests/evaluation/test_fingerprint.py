@@ -11,12 +11,12 @@ from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.fingerprint import (
     data_hash,
     differences,
-    engine_versions,
+    engine_fingerprint,
+    judge_fingerprint,
     judge_versions,
-    judging,
     model_hash,
     prompts_hash,
-    sampling,
+    sampling_fingerprint,
 )
 
 
@@ -79,11 +79,11 @@ def test_which_files_make_a_model(tmp_path):
 
 
 def test_a_judge_has_its_versions_and_ours_the_hash_of_its_rules(monkeypatch):
-    ours = judging("boxed")
+    ours = judge_fingerprint("boxed")
     assert ours["rlvr"] == rlvr_cli.__version__
     assert ours["verifier"].keys() == {"format", "version"}
     assert (ours["verifier"]["format"], len(ours["verifier"]["version"])) == ("boxed", 16)
-    peer = judging("any", "math-verify")["verifier"]
+    peer = judge_fingerprint("any", "math-verify")["verifier"]
     assert peer["version"] == ours["verifier"]["version"]
     assert (peer["judge"], peer["versions"]) == ("math-verify", judge_versions("math-verify"))
     with pytest.raises(UserError, match=r"^--judge me: no such judge; choose from rlvr, "):
@@ -92,7 +92,7 @@ def test_a_judge_has_its_versions_and_ours_the_hash_of_its_rules(monkeypatch):
 
 def test_every_setting_of_the_sampling_is_a_part():
     base = SamplingParams(4, 100, 0.5, 0.9)
-    ours = sampling(base, 3, "Solve {problem}")
+    ours = sampling_fingerprint(base, 3, "Solve {problem}")
     assert ours == {
         "prompt": "Solve {problem}",
         "sampling": {
@@ -106,7 +106,7 @@ def test_every_setting_of_the_sampling_is_a_part():
 
 
 def test_the_libraries_and_the_machine():
-    actual = engine_versions("transformers", "float32", torch.device("cpu"), 2)["engine"]
+    actual = engine_fingerprint("transformers", "float32", torch.device("cpu"), 2)["engine"]
     assert actual == {
         "name": "transformers",
         "precision": "float32",
