@@ -205,7 +205,7 @@ def test_loss_and_gradient_equal_the_papers_sums(name):
 def update_of_the_whole(name: str) -> tuple[dict[str, float], dict[str, torch.Tensor]]:
     """The metrics and gradients of an update in one micro-batch, made once for all cuts of it."""
     learner = Learner(ROWS[name])
-    return made.update(make_rows()), made.gradients()
+    return learner.update(make_rows()), learner.gradients()
 
 
 @pytest.mark.parametrize("name", ROWS)
