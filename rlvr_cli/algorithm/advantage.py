@@ -19,7 +19,7 @@ def group_normalized(
     rewards_G: Tensor,
     rewards_B: Tensor | None = None,
     deviation: Literal["sample", "population", "batch"] = "sample",
-    normalization: Literal["sum", "each"] = "sum",
+    normalization: str = "sum",
 ) -> Tensor:
     """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]. The deviation is the group's n-1 or n one
     or, with "batch", the n-1 one of all responses' rewards. `normalization` says which rewards
