@@ -120,7 +120,7 @@ def _warn_if_too_few(difference: dict[str, Any], display: Display) -> None:
     many problems could."""
     low, high = difference["interval"]
     value = difference["value"]
-    reach = min(1, max(abs(low - value), abs(high - value)))
+    reach = min(1, max(value - low, high - value))
     if reach <= _SMALL_DIFFERENCE:
         return
     # The interval shrinks with the root of the number of problems.

@@ -128,36 +128,32 @@ def score(
 ) -> None:
     """Judge the rows of files or stdin, without a model, and publish the figures.
 
-    `golds` may name the problem set that has their gold answers, if they have none of their own.
-    Raises UserError for rows that cannot be judged.
+    `golds` may name the problem set that has their gold answers. Raises UserError for rows that
+    cannot be judged.
     """
     refuse_repeated(sources)
-    gold_set = _load_golds(golds, config.data)
-    responses = _read(sources, config.data, gold_set)
+    data = config.data
+    gold_set = None
+    if golds:
+        gold_set = load_problems(canonical(golds[0]), data.split or "test", root=data.root)
+    responses = _read(sources, data, gold_set)
     _check(responses, options.by)
-    parts = _parts(responses, config.data.answer_format, options.judge)
+    parts = _parts(responses, data.answer_format, options.judge)
     directory = None if options.out is None else ResultDirectory(options.out)
     with open_judge(options.judge) as equality:
         _warn_of_golds(responses, equality, display)
         problems = {part.label: part.problems for part in parts}
         baselines = read_baselines(options, problems, equality)
-    if gold_set is not None and config.data.limit is None:
+    if gold_set is not None and data.limit is None:
         _warn_of_missing(parts, len(gold_set.problems), display)
     if directory is not None:
         directory.hold()
     results = _judge(parts, options.judge, display)
     has_row_formats = any(response.answer_format for response in responses)
-    if options.judge == OURS and config.data.answer_format is None and has_row_formats:
+    if options.judge == OURS and data.answer_format is None and has_row_formats:
         names = ", ".join(dict.fromkeys(part.answer_format for part in parts))
         display.say("judged as", f"{names}, as the rows say")
     publish(results, options, directory, baselines, display)
-
-
-def _load_golds(golds: Sequence[str], data: DataConfig) -> ProblemSet | None:
-    """Load the problem set that has the gold answers, or return None if none is named."""
-    if not golds:
-        return None
-    return load_problems(canonical(golds[0]), data.split or "test", root=data.root)
 
 
 def _read(

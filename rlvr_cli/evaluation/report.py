@@ -88,11 +88,13 @@ def count_any_form(result: Result, verifier: Verifier) -> Result:
     for problem in result.problems:
         rows = []
         for row in problem.rows:
-            verdict, extracted = row["verdict"], row["extracted"]
-            if verdict != "correct":
+            if row["verdict"] != "correct":
                 verification = next(verifications)
-                verdict, extracted = verification.verdict.value, verification.extracted
-            rows.append({"verdict": verdict, "extracted": extracted})
+                row = {
+                    "verdict": verification.verdict.value,
+                    "extracted": verification.extracted,
+                }
+            rows.append(row)
         tallies.append(tally_of(rows, cluster=None))
     return replace(result, any_form=pass_estimate(tallies, 1))
 
