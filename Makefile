@@ -15,12 +15,22 @@ export PIP_NO_COMPILE := 1
 # assertions take every process of pytest six seconds to rewrite.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
-# The tests of what touches torch, transformers and vLLM, and what they need of the extra [dev]: trackers,
-# browser and linters take longer to unpack than the tests take to run.
+# The tests of what calls torch, transformers and peft by names that their versions change: loading, attention, packing,
+# adapters, engines, optimizers, sharding, files, resumed runs. Mathematics on tensors, guards, faults of disks and what
+# commands print are the same beside every version: `test` has them.
+LIBRARY_TESTS := tests/core/test_versions.py tests/model tests/setup \
+	$(addprefix tests/ranks/test_,files.py launch.py training.py) \
+	tests/rollout/engines tests/rollout/test_engine.py \
+	$(addprefix tests/runs/test_,checkpoint.py export.py forms.py state.py) \
+	tests/runs/test_resume.py::test_from_every_step_the_rest_is_the_same \
+	$(addprefix tests/training/test_,scoring.py optimizer.py state.py trainer.py)
+# What those need of the extra [dev]: trackers, browser and linters take longer to unpack than the tests to run.
 LIBRARY_TOOLS := accelerate filelock gguf hypothesis pytest pytest-xdist
-LIBRARY_TESTS := tests/core/test_versions.py tests/model tests/ranks tests/rewards tests/rollout tests/runs tests/setup tests/training
+# What starts vLLM, or asks both engines the same; the other tests in tests/rollout never see it.
+VLLM_TESTS := $(addprefix tests/rollout/,engines/test_vllm_engine.py test_engine.py test_real_engines.py test_vllm_cli.py) \
+	tests/cli/test_real_model.py
 
-.PHONY: train real test test-slow test-all test-vllm test-lowest test-highest docs fuzz lint settings tiny mutants
+.PHONY: train real test test-slow test-all test-vllm test-lowest test-highest coverage try-wheel docs fuzz lint settings tiny mutants
 
 train: $(VENV)/installed
 	$(BIN)/rlvr train --algo dapo
@@ -42,6 +52,20 @@ test-slow: $(VENV)/installed-dev
 
 test-all: test test-slow
 
+# `test`, and the share of the statements that it runs. A line that ran is not a line that is tested: `mutants` tells.
+coverage: $(VENV)/installed-dev
+	$(PYTEST) --cov rlvr_cli --cov verifiers --cov-report term:skip-covered
+
+# The wheel in build/wheel, installed alone into a fresh environment, where two commands run outside of this clone.
+try-wheel: $(VENV)/installed-dev
+	rm -rf build/wheel build/fresh && mkdir -p build/fresh/place
+	$(BIN)/python -m hatchling build -t wheel -d build/wheel
+	$(PYTHON) -m venv build/fresh/venv
+	build/fresh/venv/bin/pip install --quiet --constraint constraints/usual.txt build/wheel/*.whl
+	cd build/fresh/place && ../venv/bin/rlvr doctor
+	cd build/fresh/place && ../venv/bin/rlvr train --algo dapo --steps 1 --prompts 4 --set eval.limit=4 --out run
+	cd build/fresh/place && echo '{"answer": "0.5", "response": "So the answer is **1/2**."}' | ../venv/bin/rlvr-verify
+
 # The pages as HTML in build/docs; a warning is an error.
 docs: $(VENV)/installed
 	$(BIN)/pip install --quiet --editable '.[docs]'
@@ -54,12 +78,12 @@ fuzz: $(VENV)/installed-dev
 # The tests that need vLLM, on its build for CPUs, in an environment of their own: two at a time,
 # since most of the time goes into starting engines.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile tests/rollout tests/cli/test_real_model.py
+	$(VLLM_VENV)/bin/python -m pytest -m "slow or not slow" -n 2 --dist loadfile $(VLLM_TESTS)
 
-# What touches the libraries beside the oldest and the newest versions of them (constraints/README.md).
-# Commands with vLLM, each of which starts an engine, are left to test-vllm; its engine tests run here.
+# The oldest and the newest versions of the libraries (constraints/README.md). Commands with vLLM, each of which starts an
+# engine, are left to test-vllm; the tests of the engine itself run here.
 test-lowest: $(LOWEST_VENV)/installed
-	$(LOWEST_VENV)/bin/python -m pytest -n 2 --dist loadfile $(LIBRARY_TESTS) --ignore tests/rollout/test_vllm_cli.py
+	$(LOWEST_VENV)/bin/python -m pytest -n 2 --dist loadfile $(LIBRARY_TESTS)
 
 test-highest: $(HIGHEST_VENV)/installed
 	$(HIGHEST_VENV)/bin/python -m pytest -n auto --dist worksteal $(LIBRARY_TESTS)

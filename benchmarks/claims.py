@@ -70,11 +70,14 @@ ARMS: dict[str, list[str]] = {
 }
 """By name; any other arm is the preset of its name as it is."""
 OF_512 = ("grpo4_512", "rest_grpo4_512")
-STEPS = dict.fromkeys(OF_512, 160) | dict.fromkeys(("dapo", "grpo4", "trl"), 90)
-STEPS |= dict.fromkeys(("dapo_all", "grpo4_all", "trl_all", "opd_all"), 60)
-STEPS |= dict.fromkeys(("plain4", "token4", "dr_grpo4", "ppo4"), 45)
-STEPS |= dict.fromkeys(("plain16", "higher16", "token16", "grpo16"), 40)
-"""Steps of an arm, else 30: more where a step takes fewer tokens or learns less than beside it."""
+STEPS = {
+    **dict.fromkeys(OF_512, 160),
+    **dict.fromkeys(("dapo", "grpo4", "trl"), 90),
+    **dict.fromkeys(("dapo_all", "grpo4_all", "trl_all", "opd_all"), 60),
+    **dict.fromkeys(("plain4", "token4", "dr_grpo4", "ppo4"), 45),
+    **dict.fromkeys(("plain16", "higher16", "token16", "grpo16"), 40),
+}
+"""Steps of an arm, else 30: more if a step takes fewer tokens or learns less than the others'."""
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,9 @@ def run_figures(run: Path) -> dict[str, Any]:
     """Return the figures of a run: of each step, and of the held-out problems where measured."""
     before = json.loads((run / "summary.json").read_text())["before"]
     measured = [point(0, 0.0, 0, before["pass@1"], before["by_level"])]
-    steps, seconds, tokens = [], 0.0, 0
+    steps = []
+    seconds = 0.0
+    tokens = 0
     for line in (run / "metrics.jsonl").read_text().splitlines():
         row = json.loads(line)
         seconds += row["seconds_step"]

@@ -14,8 +14,15 @@ AXES = {"step": "steps", "seconds": "seconds", "tokens": "tokens"}
 LEVELS = (0.2, 0.3, 0.4, 0.6, 0.8, 0.9, 0.95)
 LAST = 10
 """Steps over which a figure is averaged."""
-FIGURES = ("response_length", "entropy", "mixed_share", "clip_fraction", "grad_norm")
-FIGURES += ("mismatch", "rejected_share")
+FIGURES = (
+    "response_length",
+    "entropy",
+    "mixed_share",
+    "clip_fraction",
+    "grad_norm",
+    "mismatch",
+    "rejected_share",
+)
 COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd")
 WIDTH, HEIGHT, MARGIN = 300, 220, 45
 
@@ -226,7 +233,8 @@ def panel(title: str, curves: dict[str, list[Curve]]) -> str:
 
     parts = [f'<text x="{MARGIN}" y="14">{title}</text>']
     parts.append(_line([at(0, top), at(0, 0), at(right, 0)], "#888", 1))
-    corner, ends = HEIGHT - 8, (f"{top:.3g}", f"{right:,.0f}")
+    corner = HEIGHT - 8
+    ends = (f"{top:.3g}", f"{right:,.0f}")
     parts.append(f'<text x="2" y="34">{ends[0]}</text><text x="2" y="{HEIGHT - 18}">0</text>')
     parts.append(f'<text x="{WIDTH - 15}" y="{corner}" text-anchor="end">{ends[1]}</text>')
     for color, curves_of_arm in zip(COLORS, curves.values(), strict=False):
@@ -242,7 +250,8 @@ def _average(curves: list[Curve]) -> Curve:
     """Return the mean of curves up to the end of the shortest."""
     if not curves:
         return []
-    start, end = max(points[0][0] for points in curves), min(points[-1][0] for points in curves)
+    start = max(points[0][0] for points in curves)
+    end = min(points[-1][0] for points in curves)
     grid = [start + (end - start) * i / 30 for i in range(31)]
     return [(x, statistics.mean(value_at(points, x) for points in curves)) for x in grid]
 

@@ -33,8 +33,15 @@ SMALL = {
 EAGER = ("--set", "optim.compile=off")
 FLOAT32 = ("--set", "optim.precision=float32", "--set", "rollout.precision=float32", *EAGER)
 FIGURES = (
-    *("reward", "tokens_sampled", "loss", "grad_norm", "entropy"),
-    *("ref_kl", "approx_kl", "clip_fraction", "mismatch"),
+    "reward",
+    "tokens_sampled",
+    "loss",
+    "grad_norm",
+    "entropy",
+    "ref_kl",
+    "approx_kl",
+    "clip_fraction",
+    "mismatch",
 )
 CRITIC = "algorithm.advantage.critic"
 PPO = ("--algo", "ppo", "--set", f"{CRITIC}.warmup=0")
@@ -71,7 +78,9 @@ class Checks:
     """Runs the checks, prints what they gave and counts failures."""
 
     def __init__(self, out: Path, device: str) -> None:
-        self.out, self.device, self.failures = out, device, list[str]()
+        self.out = out
+        self.device = device
+        self.failures = list[str]()
         self.small = SMALL[device]
         out.mkdir(parents=True, exist_ok=True)
 
@@ -82,12 +91,13 @@ class Checks:
         environment["PYTHONPATH"] += f"{os.pathsep}{ROOT}"
         if (device or self.device) == "cpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""
-        how = ["-W", "always", "-c", program] if program else ["-m", "rlvr_cli"]
-        started, path = time.monotonic(), self.out / f"{name}.log"
+        start = ["-W", "always", "-c", program] if program else ["-m", "rlvr_cli"]
+        started = time.monotonic()
+        path = self.out / f"{name}.log"
         with path.open("w") as log:
             try:
                 code = subprocess.run(
-                    [sys.executable, *how, *options],
+                    [sys.executable, *start, *options],
                     env=os.environ | environment,
                     timeout=LIMIT_S[self.device],
                     stdin=subprocess.DEVNULL,
@@ -115,9 +125,11 @@ class Checks:
     def operation(self, name: str, error: Callable[[], float], limit: float) -> None:
         """Print the error of an operation beside float64."""
         try:
-            value, note = error(), ""
+            value = error()
+            note = ""
         except Exception as failure:  # whatever a kernel does with what it does not take
-            value, note = math.inf, f" ({type(failure).__name__}: {str(failure)[:200]})"
+            value = math.inf
+            note = f" ({type(failure).__name__}: {str(failure)[:200]})"
         verdict = self.expect(value <= limit, f"{name}: {value:.3g}{note}")
         print(f"| {name} | {value:.2g}{note} | {limit:.2g} | {verdict} |", flush=True)
 
@@ -133,21 +145,23 @@ class Checks:
             "\n| float32, 3 steps | seconds, and of the CPU | largest relative difference | "
             "of | tokens | |\n| --- | --- | --- | --- | --- | --- |"
         )
-        for way in (("--algo", "dapo"), ("--algo", "grpo"), PPO):
-            algo, sides = way[1], []
+        for algo_flags in (("--algo", "dapo"), ("--algo", "grpo"), PPO):
+            algo = algo_flags[1]
+            sides = []
             for device in (self.device, "cpu"):
                 name = f"{algo}-{'asked' if not sides else 'cpu'}"
-                options = ("train", *way, "--steps", "3", *self.small, *FLOAT32)
-                where = ("--engine", "transformers", "--out", str(self.out / name))
-                sides.append((self.rlvr(name, *options, *where, device=device), self.steps(name)))
-            (first, own), (second, others) = sides
-            gap, figure, alike = furthest(own, others)
-            tokens = [[row["tokens_sampled"] for row in rows] for rows in (own, others)]
-            is_right = alike > 0 and gap <= FIGURE_LIMIT
+                command = ["train", *algo_flags, "--steps", "3", *self.small, *FLOAT32]
+                command += ["--engine", "transformers", "--out", str(self.out / name)]
+                ended = self.rlvr(name, *command, device=device)
+                sides.append((ended, self.steps(name)))
+            (first, rows_here), (second, rows_cpu) = sides
+            gap, figure, equal_steps = furthest(rows_here, rows_cpu)
+            tokens = [[row["tokens_sampled"] for row in rows] for rows in (rows_here, rows_cpu)]
+            is_right = equal_steps > 0 and gap <= FIGURE_LIMIT
             verdict = self.expect(is_right, f"{algo} in float32: {figure} {gap:.3g} off")
             print(
                 f"| {algo} | {first.seconds:.0f}, {second.seconds:.0f} | {gap:.2g} | {figure} | "
-                f"{tokens[0]}, {tokens[1]}; alike in {alike} | {verdict} |",
+                f"{tokens[0]}, {tokens[1]}; alike in {equal_steps} | {verdict} |",
                 flush=True,
             )
 
@@ -157,15 +171,15 @@ class Checks:
             "\n| by default, 2 steps | seconds | mismatch | loss | grad_norm | |\n"
             "| --- | --- | --- | --- | --- | --- |"
         )
-        ways = {name: ("--engine", "transformers", *way) for name, way in WAYS.items()}
+        runs = {name: ("--engine", "transformers", *way) for name, way in WAYS.items()}
         if self.device == "cpu":
-            del ways["offload"]  # which a machine without a GPU refuses
+            del runs["offload"]  # which a machine without a GPU refuses
         elif find_spec("vllm") is not None:
-            ways["vLLM"] = ("--engine", "vllm", "--algo", "grpo", *EAGER)
-        for name, options in ways.items():
+            runs["vLLM"] = ("--engine", "vllm", "--algo", "grpo", *EAGER)
+        for name, options in runs.items():
             place = ("--steps", "2", "--out", str(self.out / name))
             self.way(name, *("train", *options, *self.small, *place))
-        resumed = str(self.out / next(iter(ways)))
+        resumed = str(self.out / next(iter(runs)))
         ended = self.rlvr("resume", "train", "--resume", resumed, "--steps", "3", "-q")
         print(f"| the first, resumed | {ended.seconds:.0f} | | | | exit code {ended.code} |")
 
@@ -188,10 +202,10 @@ class Checks:
             "import sys, torch; torch.cuda.set_sync_debug_mode('warn'); sys.argv[0] = 'rlvr'; "
             "from rlvr_cli.__main__ import main; main()"
         )
-        options = ("train", "--algo", "dapo", "--steps", "1", "--engine", "transformers")
-        place = (*self.small, *EAGER, "--out", str(self.out / "waits"))
-        self.rlvr("waits", *options, *place, program=program)
-        found = Counter(
+        command = ["train", "--algo", "dapo", "--steps", "1", "--engine", "transformers"]
+        command += [*self.small, *EAGER, "--out", str(self.out / "waits")]
+        self.rlvr("waits", *command, program=program)
+        waits = Counter(
             re.findall(
                 r"/(rlvr_cli/\S+:\d+): UserWarning: called a synchronizing",
                 (self.out / "waits.log").read_text(),
@@ -200,27 +214,32 @@ class Checks:
         print(
             "\n| one step of dapo, its checks before it: the CPU waits at | times |\n| --- | --- |"
         )
-        for line, count in found.most_common(20):
+        for line, count in waits.most_common(20):
             print(f"| {line} | {count} |")
 
 
-def furthest(own: list[dict], others: list[dict]) -> tuple[float, str, int]:
-    """Return the largest relative difference of a figure up to the first step whose tokens differ,
-    its name, and how many steps are alike so far."""
-    gap, name, alike = 0.0, "-", 0
-    for row, other in zip(own, others, strict=False):
-        if row["tokens_sampled"] != other["tokens_sampled"]:
+def furthest(rows: list[dict], expected_rows: list[dict]) -> tuple[float, str, int]:
+    """Return the largest relative difference of a figure, its name, and the number of equal steps.
+
+    Steps are compared up to the first one whose tokens differ.
+    """
+    gap = 0.0
+    name = "-"
+    equal_steps = 0
+    for row, expected in zip(rows, expected_rows, strict=False):
+        if row["tokens_sampled"] != expected["tokens_sampled"]:
             break
-        alike += 1
+        equal_steps += 1
         for figure in FIGURES:
-            pair = row.get(figure), other.get(figure)
+            pair = row.get(figure), expected.get(figure)
             if any(not isinstance(value, int | float) for value in pair):
                 continue
             # Below a thousandth a figure is as far from zero as rounding makes it.
             distance = abs(pair[0] - pair[1]) / max(abs(pair[1]), 1e-3)
             if distance > gap:
-                gap, name = distance, figure
-    return gap, name, alike
+                gap = distance
+                name = figure
+    return gap, name, equal_steps
 
 
 def product_error() -> float:
@@ -228,8 +247,9 @@ def product_error() -> float:
     import torch
 
     left, right = (torch.randn(512, 896, device="cuda").bfloat16() for _ in range(2))
-    exact = left.double() @ right.double().T
-    return float((torch.mm(left, right.T, out_dtype=torch.float32).double() - exact).abs().max())
+    expected = left.double() @ right.double().T
+    product = torch.mm(left, right.T, out_dtype=torch.float32)
+    return float((product.double() - expected).abs().max())
 
 
 def varlen_errors() -> tuple[float, float]:
@@ -241,16 +261,17 @@ def varlen_errors() -> tuple[float, float]:
     torch.manual_seed(0)
     ends = torch.tensor([0, 100, 356], device="cuda", dtype=torch.int32)
     shapes = ((356, 14, 64), (356, 2, 64), (356, 2, 64))
-    given = [torch.randn(shape, device="cuda").bfloat16().requires_grad_() for shape in shapes]
-    how: dict[str, Any] = {"window_size": (-1, 0), "scale": 0.125}
+    inputs = [torch.randn(shape, device="cuda").bfloat16().requires_grad_() for shape in shapes]
+    options: dict[str, Any] = {"window_size": (-1, 0), "scale": 0.125}
     if "enable_gqa" in inspect.signature(varlen_attn).parameters:
-        how["enable_gqa"] = True
-    out = varlen_attn(*given, ends, ends, 256, 256, **how)
+        options["enable_gqa"] = True
+    out = varlen_attn(*inputs, ends, ends, 256, 256, **options)
     out.float().square().sum().backward()
-    error = of_gradient = 0.0
+    error = 0.0
+    gradient_error = 0.0
     for start, end in ((0, 100), (100, 356)):
-        exact = [x[start:end].detach().double().requires_grad_() for x in given]
-        query, key, value = (x.transpose(0, 1) for x in exact)
+        doubles = [x[start:end].detach().double().requires_grad_() for x in inputs]
+        query, key, value = (x.transpose(0, 1) for x in doubles)
         key, value = (x.repeat_interleave(7, 0) for x in (key, value))
         scores = query @ key.transpose(1, 2) * 0.125
         hidden = torch.ones(end - start, end - start, device="cuda", dtype=torch.bool).triu(1)
@@ -258,10 +279,10 @@ def varlen_errors() -> tuple[float, float]:
         expected.square().sum().backward()
         gap = out[start:end].detach().double() - expected.detach()
         error = max(error, float(gap.abs().max()))
-        for narrow, wide in zip(given, exact, strict=True):
+        for narrow, wide in zip(inputs, doubles, strict=True):
             gap = narrow.grad[start:end].double() - wide.grad
-            of_gradient = max(of_gradient, float(gap.norm() / wide.grad.norm()))
-    return error, of_gradient
+            gradient_error = max(gradient_error, float(gap.norm() / wide.grad.norm()))
+    return error, gradient_error
 
 
 def right(out: Path, device: str) -> int:

@@ -97,12 +97,14 @@ def columns_asked(args: argparse.Namespace) -> Iterator[Column]:
 def columns_of_table(args: argparse.Namespace) -> Iterator[Column]:
     """Yield what the page of measured tables wants of a card, the most wanted first."""
     small, large = (args.model, args.model) if args.model else ("0.5B", "1.5B")
-    own, here, of_before = tuple(args.set), "engine=transformers", "rollout.kv_budget_mb=1024"
+    own = tuple(args.set)
+    here = "engine=transformers"
+    cache_setting = "rollout.kv_budget_mb=1024"
     yield Column(small, small, 4, (here, *own))
     if find_spec("vllm") is not None:
         yield Column(f"{small}, vLLM", small, 4, ("engine=vllm", *own))
     yield Column(f"{large}, again" if large == small else large, large, 3, (here, *own))
-    sparse = (here, "rollout.precision=float32", of_before, *own)
+    sparse = (here, "rollout.precision=float32", cache_setting, *own)
     yield Column(f"{small}, float32 sampling, 1 GiB of keys", small, 2, sparse)
     if args.trl_python:
         yield Column(f"{small}, TRL", small, 3, (here, *own), follows=small)
@@ -132,7 +134,8 @@ def write_model(name: str, directory: Path) -> None:
 
 def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
     """Return the figures of one run of `rlvr train` in this process."""
-    started, before = time.perf_counter(), resident()
+    started = time.perf_counter()
+    before = resident()
     import torch
 
     from rlvr_cli.cli.train import start
@@ -274,10 +277,12 @@ def measure(columns: list[Column], args: argparse.Namespace) -> str:
     """Measure the columns one after the other while there is time, and return the table. A model of
     a shape is written once."""
     table: dict[str, dict[str, Any]] = {}
-    ends, text = time.monotonic() + args.seconds, ""
+    ends = time.monotonic() + args.seconds
+    text = ""
     with tempfile.TemporaryDirectory() as directory:
         for number, column in enumerate(columns):
-            began, work = time.monotonic(), Path(directory) / str(number)
+            began = time.monotonic()
+            work = Path(directory) / str(number)
             work.mkdir()
             if ends - began < LEAST_S:
                 table[column.name] = {"error": "no time was left"}
@@ -357,16 +362,27 @@ def main() -> None:
     if args.side == "ours":
         sys.path.insert(0, str(HERE.parent))
         settings = (
-            *(f"data.source={args.data}", f"steps={args.steps}", *args.set),
-            *(f"rollout.prompts={args.prompts}", f"rollout.samples={args.samples}"),
+            f"data.source={args.data}",
+            f"steps={args.steps}",
+            *args.set,
+            f"rollout.prompts={args.prompts}",
+            f"rollout.samples={args.samples}",
             f"rollout.max_tokens={args.max_tokens}",
         )
         print(json.dumps(ours(args.model, list(settings), args.work)))
         return
     if args.side == "trl":
         model = TINY if args.model == "tiny" else Path(args.model)
-        sizes_of_it = args.samples, args.max_tokens, args.engine, MICRO_ROWS
-        shape = Shape(model, args.prompts, args.steps, False, *sizes_of_it)
+        shape = Shape(
+            model,
+            args.prompts,
+            args.steps,
+            False,
+            args.samples,
+            args.max_tokens,
+            args.engine,
+            MICRO_ROWS,
+        )
         print(json.dumps(theirs(shape)))
         return
     if args.what == "table" and find_spec("trl") is not None:

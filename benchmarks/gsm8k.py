@@ -75,7 +75,8 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
             for prompt, item in zip(prompts, problems, strict=True)
         ]
     )
-    sampled, paid = [0], list[float]()
+    sampled = [0]
+    paid = list[float]()
 
     def score(completions: list, completion_ids: list, answer: list[str], **_: object) -> list:
         sampled[0] += sum(map(len, completion_ids))
@@ -99,7 +100,7 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
             kwargs["model"].save_pretrained(directory / "adapter")
             control.should_training_stop = seconds > 60 * minutes
 
-    of_update = PROMPTS * GROUP // UPDATES
+    responses_per_update = PROMPTS * GROUP // UPDATES
     args = GRPOConfig(
         output_dir=str(directory / "trl"),
         seed=seed,
@@ -107,7 +108,7 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
         bf16=False,
         gradient_checkpointing=False,
         per_device_train_batch_size=MICRO,
-        gradient_accumulation_steps=of_update // MICRO,
+        gradient_accumulation_steps=responses_per_update // MICRO,
         steps_per_generation=PROMPTS * GROUP // MICRO,
         num_generations=GROUP,
         max_completion_length=RECIPE["rollout"]["max_tokens"],

@@ -30,9 +30,9 @@ from rlvr_cli.cli import train  # noqa: F401  (the same)
 from rlvr_cli.cli.main import app
 
 COMMAND = ["train"]
-SMALL = ["--steps", "8", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "64"]
-SMALL += ["--set", "eval.limit=4", "--set", "eval.every=3", "--set", "checkpoint.keep=2"]
-SMALL += ["--set", "checkpoint.every=1"]
+SETTINGS = ("eval.limit=4", "eval.every=3", "checkpoint.keep=2", "checkpoint.every=1")
+SHORT = ["--steps", "8", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "64"]
+SMALL = [*SHORT, *(part for setting in SETTINGS for part in ("--set", setting))]
 TIMED = ("minutes", "trainer/state.json")
 WRITES_A_STEP, KILLS_A_RUN = 30, 10
 
@@ -55,7 +55,8 @@ def life(
         os.dup2(output, 2)
         if die_in_write is not None:
             kill_in_write(die_in_write)
-        sys.argv, code = ["rlvr", *args], 1
+        sys.argv = ["rlvr", *args]
+        code = 1
         try:
             code = app(args, standalone_mode=False) or 0
         except SystemExit as end:  # of the launcher
@@ -181,7 +182,8 @@ def main() -> None:
                 raise SystemExit(whole.with_suffix(".log").read_text()[-2000:])
             seconds = time.monotonic() - started
             met: Counter[str] = Counter()
-            wrong, runs = [], 0
+            wrong = []
+            runs = 0
             while met.total() < options.kills:
                 shutil.rmtree(broken, ignore_errors=True)
                 left = options.kills - met.total()

@@ -36,7 +36,8 @@ SETTINGS = {
     "full, computed again": ("optim.checkpointing=on",),
     "full, computed in bfloat16": ("optim.precision=bfloat16",),
     "bfloat16": (
-        *("optim.weights=bfloat16", "optim.precision=bfloat16"),
+        "optim.weights=bfloat16",
+        "optim.precision=bfloat16",
         "optim.checkpointing=on",
     ),
     "lora": ("lora.rank=32",),
@@ -74,14 +75,14 @@ def settled(settings: tuple[str, ...], tokens: int):
 
     number = "bfloat16" if torch.cuda.is_available() else "float32"
     fixed = (
-        *(
-            "algo=dapo",
-            "algorithm.mini_batches=1",
-            "rollout.prompts=1",
-            "rollout.kv_budget_mb=1",
-            f"rollout.max_tokens={tokens}",
-        ),
-        *(f"optim.micro_tokens={tokens}", f"optim.precision={number}", "optim.weights=float32"),
+        "algo=dapo",
+        "algorithm.mini_batches=1",
+        "rollout.prompts=1",
+        "rollout.kv_budget_mb=1",
+        f"rollout.max_tokens={tokens}",
+        f"optim.micro_tokens={tokens}",
+        f"optim.precision={number}",
+        "optim.weights=float32",
         "optim.checkpointing=off",
     )
     return resolve(set_layer([*fixed, *settings]))
@@ -94,9 +95,10 @@ def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = settled(settings, tokens)
-    need = Memory(read_shapes(shaped(name, "meta")), Machine(device, 0, 0)).needed(config)
-    of_engine = ("the engine's weights", "context")
-    return need.phases["to update"] - sum(need.always.get(part, 0) for part in of_engine)
+    shapes = read_shapes(shaped(name, "meta"))
+    need = Memory(shapes, Machine(device, 0, 0)).needed(config)
+    engine_parts = ("the engine's weights", "context")
+    return need.phases["to update"] - sum(need.always.get(part, 0) for part in engine_parts)
 
 
 def cards() -> Iterator[str]:
@@ -114,16 +116,21 @@ def cards() -> Iterator[str]:
         "ppo, all weights, float32": ("algo=ppo",),
     }
     fixed = (
-        *("engine=vllm", "rollout.precision=bfloat16"),
-        *("optim.precision=bfloat16", "optim.checkpointing=on"),
-        *("rollout.prompts=32", "rollout.samples=8", "rollout.max_tokens=1024"),
+        "engine=vllm",
+        "rollout.precision=bfloat16",
+        "optim.precision=bfloat16",
+        "optim.checkpointing=on",
+        "rollout.prompts=32",
+        "rollout.samples=8",
+        "rollout.max_tokens=1024",
     )
     yield f"| model | trained | an update | {' | '.join(f'{card} GB' for card in CARDS)} |"
     yield f"| --- | --- | --- {'| --- ' * len(CARDS)}|"
     for name in ("0.5B", "1.5B", "3B", "7B"):
         model = read_shapes(shaped(name, "meta"))
         for setting, changes in settings.items():
-            asked, shares = settled((*fixed, *changes), 8192), []
+            asked = settled((*fixed, *changes), 8192)
+            shares = []
             for gib in CARDS.values():
                 machine = Machine("cuda", int(gib * GIB), int(gib * GIB))
                 memory = Memory(model, machine)
@@ -155,7 +162,8 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     from rlvr_cli.setup.plan import is_sharded
     from rlvr_cli.training.update import Updater
 
-    config, model = settled(settings, tokens), shaped(name)
+    config = settled(settings, tokens)
+    model = shaped(name)
     if config.optim.weights == "bfloat16":
         model.bfloat16()
     model.to("cuda" if torch.cuda.is_available() else "cpu")

@@ -37,7 +37,10 @@ ALSO = {
     ],
     "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/loss.py": [],
-    "rlvr_cli/algorithm/advantage.py": [f"{_TRAINING}update.py"],
+    "rlvr_cli/algorithm/advantage.py": [
+        f"{_ALGORITHM}batch_advantage.py",
+        f"{_TRAINING}update.py",
+    ],
     "rlvr_cli/algorithm/group_filter.py": [],
     "rlvr_cli/algorithm/objective.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/reward.py": [
@@ -99,8 +102,8 @@ EQUIVALENT: dict[tuple[str, str, str], str] = {
     ): "an advantage of 0 makes the surrogate 0 with either",
     (
         "rlvr_cli/training/optimizer.py",
-        "return torch.optim.AdamW(with_peaks, fused=True if is_large else None, **common)",
-        "return torch.optim.AdamW(with_peaks, fused=False if is_large else None, **common)",
+        "return AdamW(param_groups, fused=True if is_large else None, **settings)",
+        "return AdamW(param_groups, fused=False if is_large else None, **settings)",
     ): "only a GPU would show it",
 }
 """(module, the line, the line with the fault): why no test could notice it."""
@@ -264,7 +267,8 @@ def main() -> None:
             copies.put(copy_checkout(Path(directory, str(number))))
 
         def survivors(module: str) -> tuple[int, list[Mutant]]:
-            copy, tests = copies.get(), tests_of(module)
+            copy = copies.get()
+            tests = tests_of(module)
             started = time.monotonic()
             if not run_tests(copy, tests, None):
                 copies.put(copy)  # the others wait for it

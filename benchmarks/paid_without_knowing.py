@@ -25,20 +25,54 @@ NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 FORMULA = re.compile(r"\$((?![^$]*[a-z]{2,} [a-z]{2,})[^$]+)\$")
 STEP = re.compile(r"<<([^<>=]*[-+*/][^<>=]*)=[^<>]*>>")
 ALLOWED = 0.005
-CONSTANTS = [*map(str, range(21)), "-1", "25", "30", "36", "50", "60", "72", "100", "1000"]
-CONSTANTS += [r"\frac{1}{2}", r"\frac{1}{3}", r"\pi", r"\sqrt{2}", "A", "B", "C", "D", "yes"]
+CONSTANTS = [
+    *map(str, range(21)),
+    *map(str, (-1, 25, 30, 36, 50, 60, 72, 100, 1000)),
+    r"\frac{1}{2}",
+    r"\frac{1}{3}",
+    r"\pi",
+    r"\sqrt{2}",
+    "A",
+    "B",
+    "C",
+    "D",
+    "yes",
+]
 GUESSES = [str(number) for number in range(21)]
 BLIND = [
-    *["x", "n", "y = x", "0/0", "1/0", r"\infty", r"(-\infty, \infty)", r"\mathbb{R}"],
-    *["all real numbers", "no solution", r"\emptyset", "?", "...", "the answer", "unknown"],
-    *[", ".join(GUESSES), r"\{" + ", ".join(GUESSES) + r"\}", " or ".join(GUESSES), "1 or 2"],
-    *["[0, 100]", r"0 \le x \le 100", r"\{x : x \in \mathbb{R}\}", "1, 2, 3, ...", r"\pm 1"],
-    *["x = x", "0 = 0", r"x \text{ for some } x", r"\text{any number}"],
+    "x",
+    "n",
+    "y = x",
+    "0/0",
+    "1/0",
+    r"\infty",
+    r"(-\infty, \infty)",
+    r"\mathbb{R}",
+    "all real numbers",
+    "no solution",
+    r"\emptyset",
+    "?",
+    "...",
+    "the answer",
+    "unknown",
+    ", ".join(GUESSES),
+    r"\{" + ", ".join(GUESSES) + r"\}",
+    " or ".join(GUESSES),
+    "1 or 2",
+    "[0, 100]",
+    r"0 \le x \le 100",
+    r"\{x : x \in \mathbb{R}\}",
+    "1, 2, 3, ...",
+    r"\pm 1",
+    "x = x",
+    "0 = 0",
+    r"x \text{ for some } x",
+    r"\text{any number}",
 ]
 """Answers that are the same for each problem, beside the constants."""
 
 
-def of_question(question: str) -> dict[str, str]:
+def answers_to(question: str) -> dict[str, str]:
     """Return the answers that repeat the question: its numbers, sums of them, its formulas."""
     numbers = NUMBER.findall(question) or ["0"]
     formulas = FORMULA.findall(question) or ["x"]
@@ -95,7 +129,7 @@ def responses(question: str, format: Format) -> Iterator[tuple[str, str]]:
         yield f"constant {answer}", marked(answer, format)
     for answer in BLIND:
         yield answer[:40], marked(answer, format)
-    for name, answer in of_question(question).items():
+    for name, answer in answers_to(question).items():
         yield name, marked(answer, format)
     for name, answer in many_marks().items():
         is_strict = format == "think_answer"

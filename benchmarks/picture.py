@@ -31,7 +31,8 @@ _FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 def screen(output: str) -> list[str]:
     """Return the lines that a terminal shows in the end, with their colors: a bar that was drawn
     over is gone."""
-    lines, row = [""], 0
+    lines = [""]
+    row = 0
     for count, command, newline, start, text in _PIECE.findall(output):
         if command == "A":
             row = max(0, row - int(count or 1))

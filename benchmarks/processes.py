@@ -17,8 +17,10 @@ from collections import defaultdict
 from pathlib import Path
 
 LAST = 6
-SMALL = ["--steps", str(LAST), "--prompts", "16", "-n", "8", "--max-tokens", "64", "--limit", "64"]
-SMALL += ["--set", "eval.limit=0", "--set", "threads=1", "--set", "optim.micro_tokens=1024"]
+SMALL = f"""
+    --steps {LAST} --prompts 16 -n 8 --max-tokens 64 --limit 64 --set eval.limit=0
+    --set threads=1 --set optim.micro_tokens=1024
+""".split()
 PHASES = ("rollout", "verification", "logprobs", "update", "sync", "step")
 
 

@@ -98,15 +98,15 @@ def main() -> None:
                 numbers = []
                 for side, checkout in sides.items():
                     out = Path(directory) / f"{side}-{engine}-{algo}"
-                    train = ("train", "--algo", algo, "--engine", engine, *SMALL)
-                    rlvr(checkout, Path(directory), *train, "--out", str(out))
+                    command = ["train", "--algo", algo, "--engine", engine, "--out", str(out)]
+                    rlvr(checkout, Path(directory), *command, *SMALL)
                     numbers.append(run_numbers(out))
                 equal &= compare(f"{algo} on {engine}", *numbers)
             numbers = []
             for side, checkout in sides.items():
                 out = Path(directory) / f"{side}-{engine}-eval"
-                evaluate = ("eval", "--engine", engine, "--limit", "32", "-n", "4", "--quiet")
-                rlvr(checkout, Path(directory), *evaluate, "--out", str(out))
+                command = f"eval --engine {engine} --limit 32 -n 4 --quiet".split()
+                rlvr(checkout, Path(directory), *command, "--out", str(out))
                 numbers.append(report_numbers(out))
             equal &= compare(f"eval on {engine}", *numbers)
     sys.exit(0 if equal else 1)

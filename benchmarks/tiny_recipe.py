@@ -39,7 +39,8 @@ class Stage:
     least: float = 0.0
 
 
-EVEN, LONG = (1,) * 8, (1, 1, 1, 1, 2, 2, 2, 2)
+EVEN = (1,) * 8
+LONG = (1, 1, 1, 1, 2, 2, 2, 2)
 STAGES = (
     Stage(0.25, (4, 3, 2, 1, 0, 0, 0, 0), 600, 2e-3),
     Stage(0.25, EVEN, 400, 1.5e-3),
@@ -107,7 +108,8 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen2ForCausal
 
 def solution(chain: Chain, stage: Stage, rng: random.Random) -> str:
     """Write a solution in the output format, with its share of skips, misconceptions, breakages."""
-    value, work = chain.first, ""
+    value = chain.first
+    work = ""
     for label, (op, operand) in zip(chains.LABELS, chain.operations, strict=False):
         is_last = label == chains.LABELS[len(chain.operations) - 1]
         if not is_last and rng.random() < stage.skip:

@@ -75,7 +75,8 @@ def main() -> None:
     precision = precision_on(default_device(), "auto")
     engine = VllmEngine(policy.model, len(policy.tokenizer), (), 1024, 0.5, precision)
     problems = load_problems("chains", "train", limit=args.prompts).problems
-    longest, law = max(args.lengths), (0.6, 0.95) if args.eval else (1.0, 1.0)
+    longest = max(args.lengths)
+    law = (0.6, 0.95) if args.eval else (1.0, 1.0)
     prompts, _ = render_prompts(problems, policy.tokenizer, "plain", policy.context, longest)
     ids: Any = [{"prompt_token_ids": list(prompt.token_ids)} for prompt in prompts]
 

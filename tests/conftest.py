@@ -55,11 +55,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def random_model(family: str = "qwen2-tied", seed: int = 0) -> PreTrainedModel:
     """A model of a few thousand parameters whose next token is far from uniform."""
     torch.manual_seed(seed)
-    make = AutoModelForCausalLM.from_config
+    config = family_config(family)
     try:
-        model = make(family_config(family), attn_implementation=ATTENTION)
-    except ValueError:  # its attention is its own
-        model = make(family_config(family), attn_implementation="eager")
+        model = AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION)
+    except ValueError:  # it has attention of its own
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
@@ -138,8 +138,18 @@ def rlvr_process(tmp_path: Path) -> Command:
 def small_run(*extra: str) -> list[str]:
     """`rlvr train` of a few short steps of the built-in policy."""
     return [
-        *("train", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "32"),
-        *("--set", "eval.limit=4", *extra),
+        "train",
+        "--prompts",
+        "4",
+        "-n",
+        "4",
+        "--max-tokens",
+        "40",
+        "--limit",
+        "32",
+        "--set",
+        "eval.limit=4",
+        *extra,
     ]
 
 

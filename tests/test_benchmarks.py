@@ -119,11 +119,12 @@ def test_an_interval_over_seeds_is_students():
 
 
 def test_the_simulated_coverage_is_that_of_intervals_of_95_percent():
-    coverage, rng = benchmark("coverage"), np.random.default_rng(0)
-    assert 0.9 < coverage.single((1.0, 1.0), 100, 4, 400, rng) < 0.99
-    assert 0.9 < coverage.paired((1.0, 1.0), (0.1, 1.0), 100, 4, 400, rng) < 0.99
+    rng = np.random.default_rng(0)
+    simulated = benchmark("interval_coverage")
+    assert 0.9 < simulated.single((1.0, 1.0), 100, 4, 400, rng) < 0.99
+    assert 0.9 < simulated.paired((1.0, 1.0), (0.1, 1.0), 100, 4, 400, rng) < 0.99
     # One problem of twenty is lifted: 0.95^30 = 0.21 of the draws of 30 hold none of them.
-    assert 0.65 < coverage.paired((0.1, 0.4), (1.0, 0.05), 30, 64, 400, rng) < 0.85
+    assert 0.65 < simulated.paired((0.1, 0.4), (1.0, 0.05), 30, 64, 400, rng) < 0.85
 
 
 def test_a_step_without_an_update_has_no_entropy():
@@ -156,7 +157,8 @@ def gpu_arguments(**more) -> SimpleNamespace:
 
 
 def test_trl_is_the_last_column_and_takes_the_engine_of_ours(monkeypatch):
-    gpu_run, asked = benchmark("gpu_run"), []
+    gpu_run = benchmark("gpu_run")
+    asked = []
 
     def measured(column, engine, *_):
         asked.append((column.name, engine))
@@ -178,7 +180,8 @@ def test_trl_is_the_last_column_and_takes_the_engine_of_ours(monkeypatch):
 
 
 def test_a_column_without_time_is_said_to_have_none(tmp_path):
-    gpu_run, out = benchmark("gpu_run"), tmp_path / "table.md"
+    gpu_run = benchmark("gpu_run")
+    out = tmp_path / "table.md"
     args = gpu_arguments(model="tiny", out=out)
     text = gpu_run.measure(list(gpu_run.columns_of_table(args)), args)
     assert text.count("no time was left") == text.splitlines()[4].count("tiny")

@@ -53,7 +53,8 @@ def small(tmp_path_factory):
         if not directory.exists():
             tokenizer = load_model("tiny").tokenizer
             config = family_config(family)
-            config.vocab_size, config.max_position_embeddings = len(tokenizer), 1024
+            config.vocab_size = len(tokenizer)
+            config.max_position_embeddings = 1024
             config.eos_token_id = tokenizer.eos_token_id
             AutoModelForCausalLM.from_config(config).save_pretrained(directory)
             tokenizer.save_pretrained(directory)
@@ -62,13 +63,17 @@ def small(tmp_path_factory):
     return make
 
 
+SHORT = ("--prompts", 2, "-n", 4, "--max-tokens", 16, "--set", "eval.limit=0")
+
+
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_passes_the_preflight_with_a_small_model(recipe, small, problems):
     asked = printed(recipe)
     model = "tiny" if asked["model"] == "tiny" else small(FAMILIES[asked["model"]])
-    own = () if model == "tiny" else ("train", problems)
-    short = ("--prompts", 2, "-n", 4, "--max-tokens", 16, "--set", "eval.limit=0")
-    checked = invoke(*(own or ("train",)), "--config", recipe, "--model", model, "--check", *short)
+    command = ["train", "--config", recipe, "--model", model, "--check"]
+    if model != "tiny":
+        command.append(problems)
+    checked = invoke(*command, *SHORT)
     (*_, last) = checked.stderr.strip().splitlines()
     if checked.exit_code:  # of a random model, which is never right
         assert (model == "tiny", last) == (False, LEARNS_NOTHING), checked.stderr
@@ -84,9 +89,10 @@ def test_the_recipe_of_half_a_billion_passes_the_preflight_with_its_model(shared
     if not (model / "model.safetensors").is_file():
         pytest.skip("no Qwen2.5-Coder-0.5B-Instruct in the cache: ../shared/tools makes it")
     recipe = ROOT / "recipes" / "qwen2.5-0.5b-gsm8k.yaml"
-    short = ("-n", 4, "--max-tokens", 40, "--set", "eval.limit=0", "--set", "data.limit=2")
-    place = ("--model", model, "--set", f"data.root={shared_data}")
-    done = invoke("train", "--config", recipe, *place, *short, "--check")
+    command = ["train", "--config", recipe, "--model", model, "-n", 4, "--max-tokens", 40]
+    for setting in ("eval.limit=0", "data.limit=2", f"data.root={shared_data}"):
+        command += ["--set", setting]
+    done = invoke(*command, "--check")
     lines = done.stderr.splitlines()
     assert any(line.startswith("golds      2 of 2") for line in lines), done.stderr
     assert any(
@@ -104,8 +110,8 @@ def test_a_recipe_names_sets_that_there_are(recipe):
 
 
 def test_the_recipe_of_the_built_in_policy_is_the_default_run():
-    plain = invoke("train", "--algo", "dapo", "--print-config").stdout
-    assert printed(ROOT / "recipes" / "builtin.yaml") == yaml.safe_load(plain)
+    default = invoke("train", "--algo", "dapo", "--print-config").stdout
+    assert printed(ROOT / "recipes" / "builtin.yaml") == yaml.safe_load(default)
 
 
 def test_the_papers_numbers_stand_in_their_recipes():
@@ -113,7 +119,8 @@ def test_the_papers_numbers_stand_in_their_recipes():
         printed(ROOT / "recipes" / f"{name}.yaml")
         for name in ("paper-dapo", "paper-grpo", "paper-ppo", "justrl")
     )
-    clip, none = just["algorithm"]["surrogate"], ("kl", "filter", "overlong")
+    clip = just["algorithm"]["surrogate"]
+    none = ("kl", "filter", "overlong")
     assert (clip["kind"], clip["low"], clip["high"]) == ("clip", 0.2, 0.28)
     assert [just["algorithm"][name] for name in none] == [None] * 3
     assert (dapo["rollout"]["prompts"], dapo["rollout"]["samples"]) == (512, 16)

@@ -19,7 +19,7 @@ def group_normalized(
     rewards_G: Tensor,
     rewards_B: Tensor | None = None,
     deviation: Literal["sample", "population", "batch"] = "sample",
-    **_: object,  # how several rewards are combined, which is not a matter of one
+    **_: object,  # `normalization`, which `compute_advantages` applies
 ) -> Tensor:
     """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]. The deviation is the group's n-1 or n one
     or, with "batch", the n-1 one of all responses' rewards.
@@ -175,7 +175,7 @@ def compute_advantages(rewards: Tensor, samples: Samples, advantage: Advantage) 
     if samples.terms is None:
         advantages_B = _group_advantages(rewards.sum(1), samples.group, advantage)
     else:  # each reward by itself: GDPO, 2026, arXiv:2601.05242
-        values, weights = samples.terms.unbind(-1)
+        values, weights = samples.terms.unbind(-1)  # [B, rewards] each
         columns = [_group_advantages(column, samples.group, advantage) for column in values.T]
         weighted_B = (torch.stack(columns, 1) * weights).sum(1)
         advantages_B = whiten(weighted_B, torch.ones_like(weighted_B))

@@ -167,8 +167,8 @@ class Algorithm(Section):
         return self.advantage.kind == "one"
 
     @property
-    def pulls(self) -> bool:
-        """Return whether a reference model pulls the policy by the loss, whatever the rewards."""
+    def has_reference_loss(self) -> bool:
+        """Return whether the loss pulls the policy to a reference model, whatever the rewards."""
         return self.has_reference_model and not self.rewards_kl
 
     @property

@@ -269,8 +269,9 @@ class KL(Choice):
     """Adaptation of the coefficient. None keeps it constant."""
 
     @property
-    def controls_own(self) -> bool:
-        """Return whether the coefficient follows the updates' divergence (PPO's penalty form)."""
+    def is_ppo_penalty(self) -> bool:
+        """Return whether the coefficient adapts to the divergence of the updates themselves: PPO's
+        penalty form."""
         return self.reference.kind == "old" and self.control is not None
 
 

@@ -91,17 +91,17 @@ def load(
     file: Path | None = None,
     parent: Path | None = None,
 ) -> config.Config:
-    """Return the configuration of, in rising order: the model's own file or a parent run, --config,
-    flags, --set.
+    """Resolve the settings of a command to its configuration.
 
-    Raises UserError for a setting that the command does not read, and for a parent that is no run,
-    has no checkpoint, or has rewards of its own when none are given.
+    A later source wins: the model's own file or a parent run, --config, flags, --set. Raises
+    UserError for a setting that the command does not read, and for a parent that is not a run, has
+    no checkpoint, or has its own rewards when none are given.
     """
     assignments = _flags_and_sets(flags, sets)
     for key, _, origin in assignments:
         _check_reader(command, key, origin)
     if file:
-        # A file recipes/NAME that is not there is the one of the package: in a wheel, in a clone.
+        # A missing recipes/NAME is the package's: inside it in a wheel, beside it in a clone.
         if file.parts[:-1] == ("recipes",) and not file.exists():
             package = Path(rlvr_cli.__file__).parent
             file = next(filter(Path.is_file, (package / file, package.parent / file)), file)
@@ -132,10 +132,10 @@ def _check_reader(command: Command, key: str, origin: str) -> None:
 
 
 def _inherited(parent: Path, has_rewards: bool) -> list[Assignment]:
-    """Return the settings of a parent run, and its newest whole checkpoint to begin with.
+    """Return the settings of a parent run, and its newest intact checkpoint to begin with.
 
-    The new run has a date and sources of rewards of its own. Raises UserError if the parent has no
-    checkpoint, or if its rewards are code and the new run has none.
+    The date and the sources of rewards are not inherited. Raises UserError if the parent has no
+    checkpoint, or if its rewards are code and the new run names none.
     """
     from rlvr_cli.runs.checkpoint import intact_checkpoints
 
@@ -153,7 +153,7 @@ def _inherited(parent: Path, has_rewards: bool) -> list[Assignment]:
 def _adapter_rate(
     model: object, saved: Iterable[Assignment], values: Mapping[str, Any]
 ) -> list[Assignment]:
-    """Return the learning rate of a model whose own is for the other kind of training.
+    """Return another learning rate if a model's own is for the other kind of training.
 
     An adapter takes ten times the rate for all weights, and all weights a tenth of an adapter's.
     """
@@ -238,7 +238,7 @@ def _model_settings(model: str) -> tuple[list[Assignment], list[Assignment]]:
     for assignment in saved:
         key, value, _ = assignment
         setting = config.setting_at(key)
-        # A section that is no mapping is left for `config.resolve` to refuse.
+        # A section that is not a mapping passes: `config.resolve` refuses it.
         if key in config.MODEL_SETTINGS or (setting is not None and setting.use.with_model):
             settings.append(assignment)
         else:

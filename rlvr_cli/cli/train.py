@@ -64,7 +64,7 @@ def start(
         trainer = Trainer(session, prompts, held_out)
         if parent is not None:
             _inherit(trainer, parent, display)
-        # Of problems from stdin the run keeps a copy, to go on with.
+        # A resumed run cannot read stdin again, so the run keeps a copy of its problems.
         copied = problems.problems if "-" in config.data.sources else None
         with closing(create_run(directory, session.plan.config, copied)) as run:
             display.say("run", f"{directory}")
@@ -72,7 +72,7 @@ def start(
 
 
 def resume(config: Config, directory: Path, display: Display, trackers: Sequence[str] = ()) -> None:
-    """Go on with a run from its newest whole checkpoint. Raises UserError if that fails."""
+    """Go on with a run from its newest intact checkpoint. Raises UserError if that fails."""
     check_trackers(trackers)
     checkpoints = intact_checkpoints(directory, display.warn)
     with closing(Run(directory)) as run:
@@ -107,7 +107,7 @@ def resume(config: Config, directory: Path, display: Display, trackers: Sequence
 
 
 def _load_problems(config: Config) -> ProblemSet:
-    """Load the problems to train on, with what the algorithm reads of them."""
+    """Load the problems to train on, with the answers or responses that the algorithm needs."""
     return load_all(
         config.data.sources,
         config.data.split or "train",

@@ -40,14 +40,14 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     a probe is the same as one without.
     """
     config = session.plan.config
-    settle(*check_data(session, prompts), display)
-    settle(*check_memory(session.memory, config), display)
+    settle(*review_data(session, prompts), display)
+    settle(*review_memory(session.memory, config), display)
     if config.algorithm.reads_responses:
         return
     groups = _sample_probe(session, prompts)
     learns = _has_signal(groups, config)
     has_format = session.plan.answer_format != "any"
-    lines, findings = check_probe(groups, learns, config.data, has_format)
+    lines, findings = review_probe(groups, learns, config.data, has_format)
     if strict and not learns:
         text = "a run like this would learn nothing: see the warning about the probe"
         findings.append(Finding(text, is_error=True))
@@ -66,7 +66,7 @@ def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
         raise UserError("\n".join(errors))
 
 
-def check_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[Finding]]:
+def review_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[Finding]]:
     """Return lines on first prompt, golds and lengths, and faults of settings and problems."""
     config = session.plan.config
     tokenizer = session.policy.tokenizer
@@ -152,7 +152,7 @@ def data_findings(
     return findings
 
 
-def check_memory(memory: Memory, config: Config) -> tuple[Lines, list[Finding]]:
+def review_memory(memory: Memory, config: Config) -> tuple[Lines, list[Finding]]:
     """Return a line on what is needed, and a warning if that is more than is free.
 
     The line has each phase and part, the warning settings that need less. What cannot fit at all
@@ -200,7 +200,7 @@ def _has_signal(groups: Sequence[Group], config: Config) -> bool:
     )
 
 
-def check_probe(
+def review_probe(
     groups: Sequence[Group], learns: bool, data: DataConfig, has_format: bool
 ) -> tuple[Lines, list[Finding]]:
     """Return a line on the probe, and warnings if there is nothing to learn from, or hardly any.

@@ -151,7 +151,7 @@ def foreseen(config: Config) -> Config:
 
 
 def with_values(config: Config, section: str, **values: Any) -> Config:
-    """Return the configuration with other values of a section's settings."""
+    """Return the configuration with these values in one of its sections."""
     changed = getattr(config, section).model_copy(update=values)
     return config.model_copy(update={section: changed})
 
@@ -238,7 +238,7 @@ def choose(setting: str, version: str | None, mismatch: str | None, has_gpu: boo
     elif has_gpu:
         return EngineChoice("vllm", f"{version}; auto: it is installed and there is a GPU")
     else:
-        lack = "there is no GPU, where vLLM would pay"
+        lack = "there is no GPU, where vLLM would be faster"
     if setting == "vllm":
         advice = ""
         if version is None:

@@ -29,9 +29,10 @@ _MOVES = {
 
 
 def explain(run: Source, step: int | None, number: int | None, display: Display) -> None:
-    """Explain a step, by default the newest, by one of its groups, by default one that trained.
+    """Explain a step in words and numbers, with one of its groups as the example.
 
-    Raises UserError if there is no such step or group.
+    The newest step is the default, and a group that trained. Raises UserError if there is no such
+    step or group.
     """
     config = run.config
     assert config is not None

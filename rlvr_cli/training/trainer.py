@@ -140,7 +140,7 @@ class Trainer:
             elif not len(samples):
                 no_update = "all rejected"
             with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
-                learns_policy = no_update is None or algo.pulls
+                learns_policy = no_update is None or algo.has_reference_loss
                 record.update = self.updater.update(
                     samples, step, config.seed, learns_policy, self.watch
                 )
@@ -200,8 +200,8 @@ class Trainer:
         """Return whether a step without a signal still updates: the critic learns, or a reference
         in the loss pulls the policy."""
         algo = self.config.algorithm
-        learns = algo.critic is not None or algo.pulls
-        return learns and reason == "no signal" and len(samples) > 0
+        has_other_loss = algo.critic is not None or algo.has_reference_loss
+        return has_other_loss and reason == "no signal" and len(samples) > 0
 
     def _renew_reference(self, step: int) -> None:
         """Move the reference towards the policy at regular steps (iterative GRPO, TR-DPO)."""

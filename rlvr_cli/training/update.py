@@ -161,7 +161,7 @@ class Updater:
         kl_after: dict[str, float] = {}
         tokens = self._denominators(samples, every_row).tokens
         advance = counter(watch, "update", algo.epochs * tokens)
-        has_ppo_penalty = algo.kl is not None and algo.kl.controls_own
+        has_ppo_penalty = algo.kl is not None and algo.kl.is_ppo_penalty
         for epochs in range(1, algo.epochs + 1):
             samples.token_figures.zero_()
             shuffled = rng.sample(every_row, len(every_row))

@@ -162,7 +162,7 @@ def test_what_the_rest_of_the_program_asks_of_an_algorithm():
     assert (ppo.rewards_kl, grpo.rewards_kl, dapo.rewards_kl) == (True, False, False)
     assert (ppo.updates, dapo.updates, old.updates) == (2, 4, 8)
     assert (grpo.renewal, dapo.renewal, iterative.renewal.every) == (None, None, 50)
-    assert (grpo.kl.controls_own, old.kl.controls_own) == (False, True)
+    assert (grpo.kl.is_ppo_penalty, old.kl.is_ppo_penalty) == (False, True)
     assert (dapo.masks_cut_off, masked.masks_cut_off) == (False, True)
     assert (dapo.critic, ppo.critic.kind) == (None, "own")
 

@@ -40,9 +40,11 @@ def test_the_signal_is_the_teacher_less_the_policy_whatever_the_reward():
 def test_the_gradient_is_that_of_the_ratio_times_the_signal_within_the_bound(moved):
     """0.05 leaves every ratio within 0.8 to 1.2; 1.0 puts some beyond, on both sides."""
     samples, old, teacher = made()
-    mask, tokens = samples.mask.numpy(), sum(LENGTHS)
+    mask = samples.mask.numpy()
+    tokens = sum(LENGTHS)
     logprobs = old + moved * np.random.default_rng(1).uniform(-1, 1, old.shape) * mask
-    signal, ratio = teacher - old, np.exp(logprobs - old)
+    signal = teacher - old
+    ratio = np.exp(logprobs - old)
     stopped = np.where(signal > 0, ratio > 1.2, ratio < 0.8) & (mask > 0)
     assert stopped.any() == (moved == 1)
     bounded = np.where(signal > 0, np.minimum(ratio, 1.2), np.maximum(ratio, 0.8))

@@ -1,12 +1,14 @@
-"""Every preset's loss in float64 against a loop over tokens, by value and by finite differences,
-and its invariances."""
+"""Every preset's loss in float64 against the papers' sums, by value and by gradient, and its
+invariances."""
 
 import dataclasses
 import math
 import random
 
+import oracle
 import pytest
 import torch
+from small_samples import Row, samples_of
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.kinds import (
@@ -14,6 +16,7 @@ from rlvr_cli.algorithm.kinds import (
     Cispo,
     Clip,
     Critic,
+    Dppo,
     DualClip,
     FixedReference,
     Gae,
@@ -25,7 +28,7 @@ from rlvr_cli.algorithm.kinds import (
     TruncatedWeights,
     Unclipped,
 )
-from rlvr_cli.algorithm.loss import critic_loss, policy_loss
+from rlvr_cli.algorithm.loss import critic_loss, policy_loss, rejected
 from rlvr_cli.algorithm.objective import LossDenominators, LossInputs
 
 KL_COEF = 0.3
@@ -52,6 +55,11 @@ VARIANTS = {
     "geometric_mask and weights": Algorithm(
         importance_correction=GeometricMask(low=0.7, high=1.3, weight=TruncatedWeights(cap=1.2))
     ),
+    "geometric_mask and mask": Algorithm(
+        importance_correction=GeometricMask(
+            low=0.7, high=1.3, weight=MaskedWeights(low=0.7, high=1.4)
+        )
+    ),
     "positive_nll": Algorithm(positive_nll=0.1),
     "entropy": Algorithm(entropy_coef=0.05, aggregation="sequence_mean"),
     "shared": Algorithm(advantage=Gae(critic=Critic(kind="shared", clip=0.3))),
@@ -72,105 +80,39 @@ def make_tokens(seed: int = 0) -> LossInputs:
                 column[row, t] = rng.gauss(-1.5, 0.6)
         columns[field.name] = column
     columns["mask"] = (torch.arange(T) < torch.tensor(LENGTHS)[:, None]).double()
-    columns["is_right"] = (columns["is_right"] > -1.5) * columns["mask"]
+    columns["is_right"] = (columns["is_right"][:, :1] > -1.5) * columns["mask"]
     columns["entropy"] = columns["entropy"].abs()
     columns["advantages"] = (columns["advantages"] + 1.5) * columns["mask"]
     return LossInputs(**columns)
 
 
-def totals(tokens: LossInputs) -> LossDenominators:
-    rights = int((tokens.is_right * tokens.mask).sum())
-    return LossDenominators(int(tokens.mask.sum()), int(tokens.mask.any(1).sum()), 9, rights)
+def denominators(tokens: LossInputs) -> LossDenominators:
+    right_tokens = int((tokens.is_right * tokens.mask).sum())
+    return LossDenominators(
+        tokens=int(tokens.mask.sum()),
+        responses=int(tokens.mask.any(1).sum()),
+        max_tokens=9,
+        right_tokens=right_tokens,
+    )
 
 
-def slow_loss(algo: Algorithm, tokens: LossInputs, frozen: torch.Tensor, estimator: str) -> float:
-    """The papers' sums, one token at a time; `frozen` holds what a stop-gradient would."""
-    n = totals(tokens)
-    kind, correction, kl = algo.surrogate.kind, algo.correction, algo.kl
-    bounds = algo.surrogate.fields
-    low, high = 1 - bounds.get("low", 0), 1 + bounds.get("high", 0)
-    loss = 0.0
+def responses(tokens: LossInputs) -> list[oracle.Response]:
+    """The responses as the oracle reads them; the gradient flows through `logprobs` alone."""
+    rows = []
     for i, length in enumerate(LENGTHS):
-        weight_of_response, geometric = 1.0, 1.0
-        for t in range(length):
-            weight_of_response *= math.exp(frozen[i, t].item() - tokens.old_logprobs[i, t].item())
-            item = math.exp(tokens.logprobs[i, t].item() - tokens.old_logprobs[i, t].item())
-            if tokens.advantages[i, t] > 0:
-                item = min(item, math.exp(bounds.get("high", 0)))
-            else:
-                item = max(item, math.exp(-bounds.get("low", 0)))
-            geometric *= item ** (1 / length)
-        logp, old, roll, ref, adv, ent, still = (
-            column[i, :length].tolist()
-            for column in (
-                *(tokens.logprobs, tokens.old_logprobs, tokens.rollout_logprobs),
-                *(tokens.ref_logprobs, tokens.advantages, tokens.entropy, frozen),
+        rows.append(
+            oracle.Response(
+                logprobs=list(tokens.logprobs[i, :length]),
+                frozen_logprobs=tokens.logprobs[i, :length].tolist(),
+                old_logprobs=tokens.old_logprobs[i, :length].tolist(),
+                rollout_logprobs=tokens.rollout_logprobs[i, :length].tolist(),
+                ref_logprobs=tokens.ref_logprobs[i, :length].tolist(),
+                advantages=tokens.advantages[i, :length].tolist(),
+                entropy=tokens.entropy[i, :length].tolist(),
+                is_right=bool(tokens.is_right[i, 0]),
             )
         )
-        product = math.exp(sum(a - b for a, b in zip(old, roll, strict=True)))
-        mean_log_ratio = sum(a - b for a, b in zip(logp, old, strict=True)) / length
-        for t in range(length):
-            ratio = math.exp(logp[t] - old[t])
-            if kind == "sequence_clip":
-                ratio = math.exp(mean_log_ratio)
-            near = min(max(ratio, low), high)
-            if kind == "policy_gradient":
-                surrogate = adv[t] * logp[t]
-            elif kind == "ratio":
-                surrogate = ratio * adv[t]
-            elif kind == "cispo":
-                weight = math.exp(still[t] - old[t])
-                weight = min(max(weight, low), high)
-                surrogate = weight * adv[t] * logp[t]
-            elif kind == "sapo":
-                tau = bounds["tau_pos"] if adv[t] > 0 else bounds["tau_neg"]
-                surrogate = 4 / tau / (1 + math.exp(-tau * (ratio - 1))) * adv[t]
-            elif kind == "vespo":
-                k, lam = (bounds[f"{x}_{'pos' if adv[t] >= 0 else 'neg'}"] for x in ("k", "lam"))
-                weight = weight_of_response**k * math.exp(lam * (1 - weight_of_response))
-                surrogate = weight * adv[t] * logp[t]
-            elif kind == "gmpo":
-                surrogate = geometric * adv[t]
-            elif kind == "dppo":
-                rise = math.exp(still[t]) - math.exp(old[t])
-                masked = rise > bounds["high"] if adv[t] > 0 else -rise > bounds["low"]
-                surrogate = 0.0 if masked else ratio * adv[t]
-            else:
-                surrogate = min(ratio * adv[t], near * adv[t])
-                if kind == "dual_clip" and adv[t] < 0:
-                    surrogate = max(surrogate, bounds["dual"] * adv[t])
-            weight = math.exp(old[t] - roll[t])
-            token_correction = correction
-            if correction and correction.kind == "geometric_mask":
-                inside = correction.low <= product ** (1 / length) <= correction.high
-                surrogate *= 1.0 if inside else 0.0
-                token_correction = correction.weight
-            if token_correction and token_correction.kind.startswith("sequence"):
-                weight = product
-            if token_correction and "truncate" in token_correction.kind:
-                surrogate *= min(weight, token_correction.cap)
-            elif token_correction:
-                inside = token_correction.low <= weight <= token_correction.high
-                surrogate *= weight if inside else 0.0
-            term = -surrogate - algo.entropy_coef * ent[t]
-            if kl and kl.place == "loss":
-                d = old[t] - logp[t] if kl.reference.kind == "old" else logp[t] - ref[t]
-                term += KL_COEF * {"k1": d, "k2": d * d / 2, "k3": math.exp(-d) + d - 1}[estimator]
-            loss -= algo.positive_nll * logp[t] * tokens.is_right[i, t].item() / n.right_tokens
-            loss += (
-                term
-                / {
-                    "token_mean": n.tokens,
-                    "sequence_mean": n.responses * length,
-                    "sequence_sum": n.responses,
-                    "constant_length": n.responses * n.max_tokens,
-                }[algo.aggregation]
-            )
-    return loss
-
-
-def estimator(algo: Algorithm) -> str:
-    return algo.kl.kind if algo.kl else ""
+    return rows
 
 
 def with_gradient(algo: Algorithm, tokens: LossInputs, n: LossDenominators):
@@ -182,11 +124,19 @@ def with_gradient(algo: Algorithm, tokens: LossInputs, n: LossDenominators):
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_the_loss_equals_the_loop_over_tokens(name):
+def test_the_loss_and_its_gradient_equal_the_papers_sums(name):
     algo, tokens = ROWS[name], make_tokens()
-    loss, _, _ = with_gradient(algo, tokens, totals(tokens))
-    expected = slow_loss(algo, tokens, tokens.logprobs, estimator(algo).removesuffix("_k2"))
-    assert loss.item() == pytest.approx(expected, abs=1e-10)
+    n = denominators(tokens)
+    loss, gradient, _ = with_gradient(algo, tokens, n)
+    leaf = tokens.logprobs.clone().requires_grad_()
+    expected = oracle.policy_loss(
+        algo, responses(dataclasses.replace(tokens, logprobs=leaf)), n, KL_COEF
+    )
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-12)
+    torch.testing.assert_close(gradient, leaf.grad, atol=1e-12, rtol=0)
+    assert gradient.any()
+    assert not gradient[tokens.mask == 0].any()
 
 
 @pytest.mark.parametrize(
@@ -201,36 +151,69 @@ def test_the_divergence_of_a_step_is_that_of_the_policy_that_it_is_taken_from(
     name, from_column, to_column
 ):
     tokens = make_tokens()
-    _, _, per_token = with_gradient(ROWS[name], tokens, totals(tokens))
+    _, _, per_token = with_gradient(ROWS[name], tokens, denominators(tokens))
     d = getattr(tokens, from_column) - getattr(tokens, to_column)
     expected = d if ROWS[name].kl.kind == "k1" else d.square() / 2
     torch.testing.assert_close(per_token["ref_kl"], expected, rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_the_gradient_equals_finite_differences(name):
-    algo, tokens = ROWS[name], make_tokens()
-    _, gradient, _ = with_gradient(algo, tokens, totals(tokens))
-    of_gradient = estimator(algo).removeprefix("k3_")
-    step = 1e-6
-    for i, length in enumerate(LENGTHS):
-        for t in range(length):
-            ends = []
-            for sign in (1, -1):
-                moved = tokens.logprobs.clone()
-                moved[i, t] += sign * step
-                at = dataclasses.replace(tokens, logprobs=moved)
-                ends.append(slow_loss(algo, at, tokens.logprobs, of_gradient))
-            expected = (ends[0] - ends[1]) / (2 * step)
-            assert gradient[i, t].item() == pytest.approx(expected, abs=1e-6)
-    assert bool((gradient[tokens.mask == 0] == 0).all())
+CORRECTIONS = {
+    name: algo.importance_correction
+    for name, algo in VARIANTS.items()
+    if algo.importance_correction.kind != "auto"
+}
+
+
+@pytest.mark.parametrize("name", CORRECTIONS)
+def test_some_tokens_lie_beyond_the_bound_of_a_correction_and_some_within(name):
+    correction = CORRECTIONS[name]
+    weights = [
+        oracle.correction_weight(correction, response, t)
+        for response in responses(make_tokens())
+        for t in range(len(response))
+    ]
+    bound = getattr(correction, "cap", 0.0)
+    assert 0 < weights.count(bound) < len(weights)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, correction in CORRECTIONS.items() if correction.rejects]
+)
+def test_a_rejected_response_has_no_weight_and_the_others_have_one(name):
+    tokens, correction = make_tokens(), CORRECTIONS[name]
+    rows = responses(tokens)
+    samples = samples_of(
+        [
+            Row(
+                prompt_ids=[0],
+                response_ids=[0] * len(row),
+                old_logprobs=torch.tensor(row.old_logprobs, dtype=torch.float64),
+                rollout_logprobs=torch.tensor(row.rollout_logprobs, dtype=torch.float64),
+            )
+            for row in rows
+        ]
+    )
+    expected = []
+    for row in rows:
+        pairs = zip(row.old_logprobs, row.rollout_logprobs, strict=True)
+        log_product = sum(old - rollout for old, rollout in pairs)
+        exponent = log_product if correction.kind == "sequence_mask" else log_product / len(row)
+        expected.append(not correction.low <= math.exp(exponent) <= correction.high)
+    actual = rejected(samples, Algorithm(importance_correction=correction))
+    assert actual.tolist() == expected
+    assert 0 < sum(expected) < len(expected)
+
+
+def test_a_truncation_rejects_nothing():
+    algo = Algorithm(importance_correction=TruncatedWeights(cap=1.2))
+    assert rejected(samples_of([]), algo) is None
 
 
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_micro_batches_in_any_order_add_up_to_the_whole(name, count):
     algo, tokens = ROWS[name], make_tokens()
-    n = totals(tokens)
+    n = denominators(tokens)
     loss, gradient, per_token = with_gradient(algo, tokens, n)
     order = torch.tensor([4, 0, 6, 2, 5, 1, 3])
     parts = [torch.arange(len(LENGTHS))[order][i::count] for i in range(count)]
@@ -251,7 +234,7 @@ def test_micro_batches_in_any_order_add_up_to_the_whole(name, count):
 @pytest.mark.parametrize("name", ROWS)
 def test_padding_and_masked_rows_change_nothing(name):
     algo, tokens = ROWS[name], make_tokens()
-    n = totals(tokens)
+    n = denominators(tokens)
     loss, gradient, per_token = with_gradient(algo, tokens, n)
     # Two more rows and three more columns of arbitrary numbers, all outside the mask.
     B, T = tokens.mask.shape
@@ -270,35 +253,31 @@ def test_padding_and_masked_rows_change_nothing(name):
 
 
 @pytest.mark.parametrize("name", ["ppo", "shared"])
-def test_the_critics_loss_and_gradient_equal_the_loop(name):
+def test_the_critics_loss_and_gradient_equal_the_sum(name):
     critic, tokens = ROWS[name].critic, make_tokens()
     values, old, returns = (make_tokens(seed).logprobs for seed in (1, 2, 3))
-    n = totals(tokens)
-
-    def slow(values: torch.Tensor) -> float:
-        total = 0.0
-        for i, length in enumerate(LENGTHS):
-            for t in range(length):
-                v, before, target = values[i, t].item(), old[i, t].item(), returns[i, t].item()
-                near = before + min(max(v - before, -critic.clip), critic.clip)
-                total += max((v - target) ** 2, (near - target) ** 2)
-        return critic.coef * total / n.tokens
+    n = denominators(tokens)
 
     leaf = values.clone().requires_grad_()
     loss, _ = critic_loss(critic, leaf, old, returns, tokens.mask, n)
     loss.backward()
-    assert loss.item() == pytest.approx(slow(values), abs=1e-10)
-    for i, length in enumerate(LENGTHS):
-        for t in range(length):
-            ends = []
-            for sign in (1, -1):
-                moved = values.clone()
-                moved[i, t] += sign * 1e-6
-                ends.append(slow(moved))
-            assert leaf.grad[i, t].item() == pytest.approx((ends[0] - ends[1]) / 2e-6, abs=1e-6)
+    oracle_leaf = values.clone().requires_grad_()
+    expected = sum(
+        oracle.critic_loss(
+            critic=critic,
+            values=list(oracle_leaf[i, :length]),
+            old_values=old[i, :length].tolist(),
+            returns=returns[i, :length].tolist(),
+            tokens=n.tokens,
+        )
+        for i, length in enumerate(LENGTHS)
+    )
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), abs=1e-12)
+    torch.testing.assert_close(leaf.grad, oracle_leaf.grad, atol=1e-12, rtol=0)
 
 
-def test_grpo_is_dapo_with_cells_changed():
+def test_grpo_is_dapo_with_other_choices():
     dapo_as_grpo = ALGORITHMS["dapo"].model_copy(
         update={
             "surrogate": Clip(high=0.2),
@@ -311,7 +290,7 @@ def test_grpo_is_dapo_with_cells_changed():
     )
     assert dapo_as_grpo == ALGORITHMS["grpo"]
     tokens = make_tokens()
-    n = totals(tokens)
+    n = denominators(tokens)
     ours, other = (with_gradient(c, tokens, n) for c in (ALGORITHMS["grpo"], dapo_as_grpo))
     assert ours[0] == other[0]
     assert torch.equal(ours[1], other[1])
@@ -321,7 +300,7 @@ def test_the_clip_of_ppo_is_that_of_grpo_with_other_advantages():
     tokens = make_tokens()
     ppo = ALGORITHMS["ppo"].model_copy(update={"kl": None})
     grpo = ALGORITHMS["grpo"].model_copy(update={"kl": None, "aggregation": "token_mean"})
-    n = totals(tokens)
+    n = denominators(tokens)
     for ours, other in zip(
         with_gradient(ppo, tokens, n)[:2], with_gradient(grpo, tokens, n)[:2], strict=True
     ):
@@ -335,6 +314,7 @@ def test_the_clip_of_ppo_is_that_of_grpo_with_other_advantages():
         (DualClip(low=0.2, high=0.3, dual=1.5), [0, 0, 1, 0], [1, 1, 0, 0]),
         (Cispo(low=0.2, high=0.3), [0, 0, 1, 1], [1, 1, 0, 0]),
         (SequenceClip(low=0.2, high=0.3), [0, 0, 1, 0], [1, 0, 0, 0]),
+        (Dppo(low=0.2, high=0.3), [0, 0, 1, 0], [1, 0, 0, 0]),  # by probabilities
         (Unclipped(kind="ratio"), [0] * 4, [0] * 4),
     ],
 )

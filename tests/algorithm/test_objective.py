@@ -258,7 +258,9 @@ def test_weights_of_whole_responses():
 
 
 def test_the_value_loss_and_its_clip():
-    values, old, returns = tensor(1.0, 0.1), tensor(0.0, 0.0), tensor(2.0, 2.0)
+    values = tensor(1.0, 0.1)
+    old = tensor(0.0, 0.0)
+    returns = tensor(2.0, 2.0)
     assert value_loss(values, old, returns, None).tolist() == pytest.approx([1.0, 1.9**2])
     # clipped to 0.2 of the old value: (0.2 - 2)^2 is worse than (1 - 2)^2
     assert value_loss(values, old, returns, 0.2).tolist() == pytest.approx([1.8**2, 1.9**2])

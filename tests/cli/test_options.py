@@ -43,15 +43,17 @@ def test_short_names_and_panels():
     assert flags["quiet"] == {"-q", "--quiet"}
     panels = {info.rich_help_panel for _, info in SHARED.values()} - {None}
     assert panels <= {*options.PANELS}
-    made = {item.rich_help_panel for item in parameters("train").values() if item.opts[0] != "data"}
-    assert made <= {None, *options.PANELS}
+    actual_panels = {
+        item.rich_help_panel for item in parameters("train").values() if item.opts[0] != "data"
+    }
+    assert actual_panels <= {None, *options.PANELS}
 
 
 @pytest.mark.parametrize("name", ["seed", "samples", "temperature", "top_p", "skip_bad", "quiet"])
 def test_commands_that_sample_have_the_same_option(name):
     train, evaluate, sample = (parameters(command)[name] for command in ("train", "eval", "sample"))
-    for other in (evaluate, sample):
-        assert (other.opts, other.is_flag) == (train.opts, train.is_flag)
+    for command_option in (evaluate, sample):
+        assert (command_option.opts, command_option.is_flag) == (train.opts, train.is_flag)
 
 
 def parameters(command: str) -> dict:

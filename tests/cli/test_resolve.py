@@ -70,9 +70,9 @@ def test_a_stranger_says_only_what_a_checkpoint_keeps(model, capsys):
     )
     config = load("train", {"model": name})
     assert (config.rollout.samples, config.data.prompt) == (2, "boxed")
-    plain = resolve_layers([])
-    assert (config.steps, config.data.source) == (plain.steps, plain.data.source)
-    assert config.rollout.kv_budget_mb == plain.rollout.kv_budget_mb != 9
+    default = resolve_layers([])
+    assert (config.steps, config.data.source) == (default.steps, default.data.source)
+    assert config.rollout.kv_budget_mb == default.rollout.kv_budget_mb != 9
     say_model_settings([name, name, "tiny"], Display())
     message = capsys.readouterr().err
     assert message.count("data.prompt 'boxed', rollout.samples 2") == 1
@@ -84,8 +84,8 @@ def test_no_file_is_read_because_a_stranger_names_it(model, tmp_path):
     (tmp_path / "secret").write_text("{problem}")
     with pytest.raises(UserError, match="no other file is read for a model; give it with --prompt"):
         load("eval", {"model": model(f"data: {{prompt: {tmp_path}/secret}}")})
-    kept = load("eval", {"model": model("data: {prompt: 'Solve {problem}'}")})
-    assert kept.data.prompt == "Solve {problem}"
+    inline = load("eval", {"model": model("data: {prompt: 'Solve {problem}'}")})
+    assert inline.data.prompt == "Solve {problem}"
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_a_run_goes_on_as_it_was_and_can_be_made_longer(run):
 
 
 @pytest.mark.parametrize(
-    ("flags", "assignments", "others", "named"),
+    ("flags", "assignments", "options", "named"),
     [
         ({"seed": 1}, None, (), "seed"),
         ({}, ["rollout.samples=3"], (), "rollout.samples"),
@@ -110,9 +110,9 @@ def test_a_run_goes_on_as_it_was_and_can_be_made_longer(run):
         ({}, ["model=x"], (), "model"),
     ],
 )
-def test_what_it_computes_cannot_be_changed(run, flags, assignments, others, named):
+def test_what_it_computes_cannot_be_changed(run, flags, assignments, options, named):
     with pytest.raises(UserError, match=f"as it was: {named} cannot change, only steps"):
-        load_again(run, flags, assignments, others)
+        load_again(run, flags, assignments, options)
 
 
 def test_no_run_is_named(tmp_path):

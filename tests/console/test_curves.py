@@ -15,12 +15,12 @@ def labels(lines: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(("width", "per_row"), [(30, 1), (60, 1), (80, 2), (120, 3), (200, 3)])
 def test_charts_fill_the_width(width, per_row):
-    whole = dict.fromkeys(CURVES, 0.5)
-    lines = draw_curves([[{"step": n, **whole} for n in range(1, 4)]], width).splitlines()
+    metrics = dict.fromkeys(CURVES, 0.5)
+    lines = draw_curves([[{"step": n, **metrics} for n in range(1, 4)]], width).splitlines()
     assert len(lines) == 9 * -(-len(CURVES) // per_row)
     assert max(map(len, lines)) <= width
     assert sum(title in lines[0] for title in CURVES.values()) == per_row
-    colored = draw_curves([[{"step": 1, **whole}]], width, True)
+    colored = draw_curves([[{"step": 1, **metrics}]], width, True)
     assert len(colored.splitlines()) == len(lines)
 
 

@@ -282,7 +282,8 @@ def _started(module: str, cwd: Path, *argv: str) -> subprocess.Popen[bytes]:
 def _await_program(process: subprocess.Popen[bytes]) -> None:
     """Wait until Python, whose own start has a handler of its own, has begun with our program; on a
     busy machine that moment may be missed, and a later one has to do."""
-    pythons_own, end = False, time.monotonic() + 20
+    pythons_own = False
+    end = time.monotonic() + 20
     while time.monotonic() < end:
         status = Path(f"/proc/{process.pid}/status").read_text()
         caught = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16) >> (signal.SIGINT - 1) & 1

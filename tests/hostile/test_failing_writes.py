@@ -36,7 +36,10 @@ class Faults:
         self.seen: Counter[str] = Counter()
 
     def install(self) -> None:
-        write, fsync, rename, write_text = os.write, os.fsync, Path.rename, Path.write_text
+        write = os.write
+        fsync = os.fsync
+        rename = Path.rename
+        write_text = Path.write_text
 
         def half_written(descriptor, data):
             if self.fails("write"):

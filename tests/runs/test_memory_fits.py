@@ -6,7 +6,7 @@ from conftest import random_model
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import GIB
-from rlvr_cli.runs.preflight import check_memory
+from rlvr_cli.runs.preflight import review_memory
 from rlvr_cli.setup import session
 from rlvr_cli.setup.machine import Machine
 from rlvr_cli.setup.memory import Memory, Need, read_shapes
@@ -42,10 +42,10 @@ def test_memory_that_is_short_is_said_with_a_way_out():
     need = Memory(MODEL, Machine("cpu", 1, 0)).needed(config)
     assert need.peak == need.phases["to sample"] > need.resident
     enough = Machine("cpu", 1, need.peak)
-    ((label, line),), findings = check_memory(Memory(MODEL, enough), config)
+    ((label, line),), findings = review_memory(Memory(MODEL, enough), config)
     assert (label, findings) == ("memory", [])
     assert line.startswith("0.1 GiB free, at most 0.06 needed: always weights 0.00, resp")
-    _, (short,) = check_memory(Memory(MODEL, Machine("cpu", 1, need.peak - 1)), config)
+    _, (short,) = review_memory(Memory(MODEL, Machine("cpu", 1, need.peak - 1)), config)
     assert not short.is_error
     text = "about 0.1 GiB are needed to sample and 0.1 GiB are free: --set optim.checkpointing=on "
     assert short.text.startswith(text)

@@ -11,8 +11,8 @@ from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
 from rlvr_cli.evaluation.measure import rollout_metrics, summarize
 from rlvr_cli.runs.preflight import (
-    check_probe,
     data_findings,
+    review_probe,
 )
 from verifiers import Verdict, Verification
 
@@ -90,7 +90,7 @@ def test_golds_that_cannot_be_read():
     ],
 )
 def test_what_the_probe_can_find(groups, learns, texts):
-    _, actual = check_probe(groups, learns, DataConfig(answer_format="think_answer"), True)
+    _, actual = review_probe(groups, learns, DataConfig(answer_format="think_answer"), True)
     assert len(actual) == len(texts)
     assert all(text in finding.text for text, finding in zip(texts, actual, strict=True))
     assert not any(finding.is_error for finding in actual)
@@ -99,14 +99,14 @@ def test_what_the_probe_can_find(groups, learns, texts):
 def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
     without = [Group(prompt(), group(Verdict.BAD_FORMAT).rollouts, 0)]
     asked = DataConfig(prompt="boxed", answer_format="boxed")
-    _, (missed,) = check_probe(without, True, asked, True)
+    _, (missed,) = review_probe(without, True, asked, True)
     assert "no response had the format boxed," in missed.text
     assert "--set data.answer_format=any" in missed.text
     assert "data.prompt=boxed" not in missed.text
     asked = DataConfig(prompt="think_answer", answer_format="think_answer")
-    _, (missed,) = check_probe(without, True, asked, True)
+    _, (missed,) = review_probe(without, True, asked, True)
     assert "--set data.answer_format=any --set data.prompt=boxed" in missed.text
-    assert check_probe(without, True, DataConfig(answer_format="any"), False)[1] == []
+    assert review_probe(without, True, DataConfig(answer_format="any"), False)[1] == []
 
 
 def test_a_signal_of_wrong_responses_alone_is_warned_of():
@@ -116,11 +116,11 @@ def test_a_signal_of_wrong_responses_alone_is_warned_of():
         for sample, rollout in enumerate(wrong.rollouts)
     )
     groups = [replace(wrong, rollouts=paid)]
-    _, (warned,) = check_probe(groups, True, DataConfig(), False)
+    _, (warned,) = review_probe(groups, True, DataConfig(), False)
     assert "no response of the probe is right: what trains is another reward than" in warned.text
     right = group(Verdict.CORRECT, Verdict.WRONG)
     groups.append(replace(right, rollouts=right.rollouts + paid))
-    assert check_probe(groups, True, DataConfig(), False)[1] == []
+    assert review_probe(groups, True, DataConfig(), False)[1] == []
 
 
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):

@@ -119,9 +119,11 @@ def test_no_number_is_read_from_the_gpu_while_a_micro_batch_is_computed(
 
 def test_one_optimizer_step_reads_as_much_whatever_its_micro_batches(policy, monkeypatch):
     """What lies on the GPU: a batch is laid out on the CPU beforehand."""
-    rows, counts = [replace(FRESH, response_ids=[7, 8, n]) for n in range(2, 8)], []
+    rows = [replace(FRESH, response_ids=[7, 8, n]) for n in range(2, 8)]
+    counts = []
     for micro_tokens in (1000, 5):
-        updater, samples = made(policy, None, "grpo"), samples_of(rows)
+        updater = made(policy, None, "grpo")
+        samples = samples_of(rows)
         parts = list(micro_batches(policy, samples, range(6), micro_tokens))
         monkeypatch.setattr(update, "micro_batches", lambda *_, parts=parts: iter(parts))
         with Waits() as waits:

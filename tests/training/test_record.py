@@ -34,7 +34,7 @@ def clock(monkeypatch):
     return clock
 
 
-def made(watch=lambda *seen: None) -> StepRecord:
+def make_record(watch=lambda *_: None) -> StepRecord:
     session = SimpleNamespace(
         clocks={name: SimpleNamespace(seconds=7.0) for name in ("verification", "reward")},
         device=torch.device("cpu"),
@@ -45,27 +45,29 @@ def made(watch=lambda *seen: None) -> StepRecord:
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch) -> list:
-    """What was asked of the throughput."""
-    asked = []
+def throughput_arguments(monkeypatch) -> list:
+    """The arguments of each call of `step_throughput`."""
+    throughput_arguments = []
     monkeypatch.setattr(
-        module, "step_throughput", lambda *what: asked.extend(what) or {"goodput": 1.5}
+        module,
+        "step_throughput",
+        lambda *arguments: throughput_arguments.extend(arguments) or {"goodput": 1.5},
     )
-    return asked
+    return throughput_arguments
 
 
 def test_what_watches_a_step_sees_its_phases_and_how_much_has_come():
-    seen = []
-    record = made(lambda *told: seen.append(told))
+    calls = []
+    record = make_record(lambda *call: calls.append(call))
     with record.phase("rollout"):
         advance = counter(record.watch, "rollout", 9)
         advance(2, 6)
         advance(1, 2)
-    assert seen == [("rollout", 0, 0, 0), ("rollout", 2, 9, 6), ("rollout", 3, 9, 8)]
+    assert calls == [("rollout", 0, 0, 0), ("rollout", 2, 9, 6), ("rollout", 3, 9, 8)]
 
 
 def test_phases_add_up_and_verdicts_have_a_name_of_their_own(clock):
-    record = made()
+    record = make_record()
     with record.phase("rollout"):
         clock.now += 3
         record.session.clocks["verification"].seconds += 1
@@ -83,16 +85,16 @@ def test_phases_add_up_and_verdicts_have_a_name_of_their_own(clock):
 
 
 def test_the_real_clock_runs():
-    record = made()
+    record = make_record()
     with record.phase("sync"):
         time.sleep(0.01)
     assert 0.01 <= record.seconds["seconds_sync"] < 5
 
 
 @pytest.mark.parametrize(("no_update", "trained"), [(None, 1), ("no signal", 0)])
-def test_a_step_is_one_row(clock, asked, no_update, trained):
+def test_a_step_is_one_row(clock, throughput_arguments, no_update, trained):
     group = made_group("a", RIGHT, WRONG)
-    record = made()
+    record = make_record()
     record.trained = [(2, 3)]
     record.scored = 13
     record.update = {"loss": 0.5, "epochs": 2}
@@ -118,11 +120,11 @@ def test_a_step_is_one_row(clock, asked, no_update, trained):
         "tokens_scored": 13,
         "goodput": 1.5,
     }
-    assert asked[1:] == [batch, 10, [(2, 3)], "the model"]
+    assert throughput_arguments[1:] == [batch, 10, [(2, 3)], "the model"]
 
 
 def test_without_an_update_nothing_trained(clock):
-    row = made().result(1, GroupBatch(0, Algorithm(), []), 0, "no signal").metrics
+    row = make_record().result(1, GroupBatch(0, Algorithm(), []), 0, "no signal").metrics
     assert (row["groups_trained"], row["gen_batches"]) == (0, 0)
     assert row["seconds_step"] == 0
 
@@ -131,7 +133,7 @@ def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
     left = iter([3 << 30, 1 << 30])
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (next(left), 8 << 30))
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
-    record = made()
+    record = make_record()
     record.session.device = torch.device("cuda")
     for phase in ("update", "rollout"):
         with record.phase(phase, memory=phase):
@@ -146,7 +148,7 @@ def test_a_phase_ends_when_the_gpu_has_done_what_was_asked_of_it(monkeypatch, cl
         clock.now += 7
 
     monkeypatch.setattr(torch.cuda, "synchronize", wait)
-    record = made()
+    record = make_record()
     record.session.device = torch.device("cuda")
     with record.phase("logprobs"):
         clock.now += 1

@@ -123,7 +123,8 @@ def test_a_step_by_hand(monkeypatch):
     flops = 2 * update_flops(random_model(), LENGTHS)
     assert measured()["mfu"] == pytest.approx(flops / 5e8)
     # PPO's critic has a body of its own and, but for a vector, no output layer.
-    model, tokens = random_model(), sum(length for _, length in LENGTHS)
+    model = random_model()
+    tokens = sum(length for _, length in LENGTHS)
     of_heads = 6 * model.get_output_embeddings().weight.numel() * tokens
     both = 2 * (2 * update_flops(model, LENGTHS) - of_heads)
     assert measured("ppo")["mfu"] == pytest.approx(both / 5e8)

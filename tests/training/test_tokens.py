@@ -47,7 +47,8 @@ def test_a_character_of_several_tokens_stands_at_its_last(text, expected):
 
 
 def test_the_first_mixed_groups_of_the_step_are_kept_and_none_that_was_carried_over():
-    mixed, same = [made_group(str(n), RIGHT, WRONG) for n in range(4)], made_group("s", WRONG)
+    mixed = [made_group(str(n), RIGHT, WRONG) for n in range(4)]
+    same = made_group("s", WRONG)
     batch = GroupBatch(
         0, Algorithm(), groups=[mixed[0], same, *mixed[1:]], sampled=[same, *mixed[1:]]
     )

@@ -309,7 +309,7 @@ def test_a_gap_in_bfloat16_brings_a_mask_by_itself_and_what_it_rejects_does_not_
 
 def test_a_likelihood_without_a_right_response_has_no_signal_and_rejects_nothing(tmp_path):
     trainer = make_trainer(lambda text: False, "algo=raft", "algorithm.kl=0.05", "steps=1")
-    assert trainer.config.algorithm.pulls
+    assert trainer.config.algorithm.has_reference_loss
     (row,) = steps(trainer, tmp_path / "run")
     assert (row["no_update"], row["rejected_share"]) == ("no signal", None)
 

@@ -1,6 +1,6 @@
 """Simulate how often the 95 % intervals hold the truth.
 
-    python benchmarks/coverage.py [--trials 1000] [--seed 0]
+    python benchmarks/interval_coverage.py [--trials 1000] [--seed 0]
 
 A trial draws P problems, each with a rate from a Beta distribution, and k responses to each, and
 asks whether the interval of `rlvr eval` holds the mean rate over all problems there could be. A
@@ -40,7 +40,8 @@ def paired(
     rng: np.random.Generator,
 ) -> float:
     """Return the share of trials whose interval of the difference holds the true one."""
-    (a, b), (far, share) = law, lift
+    (a, b) = law
+    (far, share) = lift
     rates = rng.beta(a, b, (trials, size))
     lifted = rates + far * (1 - rates) * (rng.random((trials, size)) < share)
     differences = (rng.binomial(k, lifted) - rng.binomial(k, rates)) / k
