@@ -14,6 +14,7 @@ from rlvr_cli.cli.options import (
     SettingsCommand,
     Text,
     Texts,
+    config_option,
     output,
     report,
     training,
