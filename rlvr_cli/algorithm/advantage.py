@@ -19,10 +19,11 @@ def group_normalized(
     rewards_G: Tensor,
     rewards_B: Tensor | None = None,
     deviation: Literal["sample", "population", "batch"] = "sample",
-    **_: object,  # `normalization`, which `compute_advantages` applies
+    normalization: str = "sum",
 ) -> Tensor:
     """Compute A_i = (r_i - mean r) / (std r + 1e-6), [G]. The deviation is the group's n-1 or n one
-    or, with "batch", the n-1 one of all responses' rewards.
+    or, with "batch", the n-1 one of all responses' rewards. `normalization` says which rewards
+    these are, and changes nothing here.
 
     GRPO, Shao et al. 2024, arXiv:2402.03300, section 4.1.2. With "batch": Liu et al. 2025,
     arXiv:2508.08221.

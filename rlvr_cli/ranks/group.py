@@ -214,7 +214,7 @@ def shard(
     except (ValueError, AssertionError, NotImplementedError) as error:
         reason = str(error).split("\n")[0]
         raise UserError(
-            f"several processes cannot share out {type(root).__name__} ({reason}): leave "
+            f"several processes cannot shard {type(root).__name__} ({reason}): leave "
             "--processes out"
         ) from None
     if keeps_full:

@@ -85,7 +85,7 @@ def _digest_of_start(session: Session, reference: Policy | None) -> str:
 
 
 def _set_up(module: Module, session: Session) -> None:
-    """Compile, recompute and share out a module as `optim` says, in this order."""
+    """Compile, recompute and shard a module as `optim` says, in this order."""
     optim = session.plan.config.optim
     if optim.compile == "on":
         compile_passes(module)

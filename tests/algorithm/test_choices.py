@@ -118,7 +118,10 @@ def test_the_way_out_of_a_contradiction_is_open(settings):
         (["algo=rloo", "algorithm.surrogate.low=0.1"], "policy_gradient has no low"),
         (["algorithm.advantage.gamma=0.9"], "group_normalized has no gamma"),
         (["algorithm.advantage.critic.clip=0.1"], "group_normalized has no critic"),
-        (["algo=grpo", "algorithm.filter.on_cap=stop"], "algorithm.filter is none here"),
+        (
+            ["algo=grpo", "algorithm.filter.on_cap=stop"],
+            "algorithm.filter is not set, so it has no",
+        ),
         (["algo=grpo", "algorithm.kl.reference.every=5"], "algorithm.kl.reference fixed has no"),
         (["algo=grpo", "algorithm.kl.control=doubling"], "algorithm.kl.control.target has no"),
         (["algorithm.overlong=mask", "algorithm.overlong.cache=1"], "overlong mask has no cache"),

@@ -10,7 +10,7 @@ from small_samples import Row, samples_of
 
 from rlvr_cli.model import compiling
 from rlvr_cli.model.compiling import compiled
-from rlvr_cli.model.forward import Forward
+from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.policy import Policy, compile_passes, recompute
 from rlvr_cli.training.batch import micro_batches
 
@@ -60,8 +60,8 @@ def test_an_error_of_the_function_itself_passes_through(monkeypatch):
     assert compiled(lambda: 1)() == 1
 
 
-@pytest.mark.parametrize("how", ["packed", "padded"])
-def test_packed_passes_are_compiled_and_no_others(monkeypatch, how):
+@pytest.mark.parametrize("layout", ["packed", "padded"])
+def test_packed_passes_are_compiled_and_no_others(monkeypatch, layout):
     calls = []
 
     def spy(function, dynamic):
@@ -70,26 +70,27 @@ def test_packed_passes_are_compiled_and_no_others(monkeypatch, how):
     monkeypatch.setattr(torch, "compile", spy)
     monkeypatch.setattr("rlvr_cli.model.head._compiled", compiled)
     monkeypatch.setattr("rlvr_cli.model.policy._CHUNK_LOGITS", 2 * VOCAB)
-    more = {"chosen_forward": PADDED} if how == "padded" else {}
-    policy = Policy(random_model(), VOCAB, 0.7, **more)
+    chosen_forward = PADDED if layout == "padded" else PACKED
+    policy = Policy(random_model(), VOCAB, 0.7, chosen_forward)
     expected = figures(policy, 4)
     compile_passes(policy)
     assert all(map(torch.equal, figures(policy, 4), expected))
-    assert calls.count("forward") == (2 if how == "packed" else 0)
+    assert calls.count("forward") == (2 if layout == "packed" else 0)
     assert calls.count("chunk_figures") == calls.count("chunk_gradient") == 6  # of 11 tokens
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(NO_COMPILER, reason="torch.compile needs a C++ compiler on a CPU")
-@pytest.mark.parametrize("again", [False, True])
-def test_compiled_the_numbers_are_the_same(monkeypatch, again):
+@pytest.mark.parametrize("recomputes", [False, True])
+def test_compiled_the_numbers_are_the_same(monkeypatch, recomputes):
     """One compilation serves all layers and lengths."""
     monkeypatch.setattr("rlvr_cli.model.policy._CHUNK_LOGITS", 2 * VOCAB)
-    plain, quick = (Policy(random_model(), VOCAB, 0.7) for _ in range(2))
-    compile_passes(quick)
-    if again:
-        recompute(quick)
+    uncompiled, compiled_policy = (Policy(random_model(), VOCAB, 0.7) for _ in range(2))
+    compile_passes(compiled_policy)
+    if recomputes:
+        recompute(compiled_policy)
     for length in (2, 5, 9):
-        for ours, theirs in zip(figures(quick, length), figures(plain, length), strict=True):
-            torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+        pairs = zip(figures(compiled_policy, length), figures(uncompiled, length), strict=True)
+        for actual, expected in pairs:
+            torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
     assert compiling._failures == []

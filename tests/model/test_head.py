@@ -26,8 +26,8 @@ def inputs(dtype=torch.float64, tokens=N):
 def test_chunks_are_the_plain_form_and_its_gradient(rows, has_bias, entropy_gradient):
     states, weight, bias, target = inputs()
     parameters = (states, weight, *([bias] if has_bias else []))
-    plain = Categorical(logits=((states @ weight.T + bias * has_bias) / 0.7)[:, :KNOWN])
-    expected = plain.log_prob(target), plain.entropy()
+    distribution = Categorical(logits=((states @ weight.T + bias * has_bias) / 0.7)[:, :KNOWN])
+    expected = distribution.log_prob(target), distribution.entropy()
     head = Head(KNOWN, 0.7, rows, True, entropy_gradient)
     actual = ChunkedHead.apply(states, weight, bias if has_bias else None, target, head)
     assert actual[1].requires_grad == entropy_gradient

@@ -68,8 +68,8 @@ def test_chunks_give_the_same_values_and_gradients(monkeypatch):
             actual.logprobs.sum(), policy.model.get_output_embeddings().weight
         )
         results.append((actual.logprobs.detach(), actual.entropy, gradient))
-    for whole, chunked in zip(*results, strict=True):
-        torch.testing.assert_close(chunked, whole)
+    for unchunked, chunked in zip(*results, strict=True):
+        torch.testing.assert_close(chunked, unchunked)
 
 
 def test_ids_beyond_the_tokenizer_have_no_probability():
@@ -104,39 +104,39 @@ def test_rows_of_logits_at_once_by_hand():
 
 @pytest.mark.parametrize(("rows", "chunks"), [(8, []), (7, [7, 1])])
 def test_rows_of_logits_that_fit_are_not_computed_again(monkeypatch, rows, chunks):
-    """Of 4 + 1 + 3 responses' tokens; a chunk's logits are computed once forth and once back."""
+    """Of 4 + 1 + 3 tokens, a chunk's logits are computed once forward and once backward."""
     policy = Policy(random_model(), VOCAB, 1.0)
-    made = []
+    chunk_lengths = []
     compute = head.compute_logits
 
     def spy(states, *args):
-        made.append(len(states))
+        chunk_lengths.append(len(states))
         return compute(states, *args)
 
     monkeypatch.setattr(head, "compute_logits", spy)
     monkeypatch.setattr(rlvr_cli.model.policy, "_CHUNK_LOGITS", rows * VOCAB)
     _, actual = stats(policy)
-    assert made == chunks
+    assert chunk_lengths == chunks
     actual.logprobs.sum().backward()
-    assert made == 2 * chunks
+    assert chunk_lengths == 2 * chunks
 
 
 def test_without_entropy_it_is_0_and_all_else_the_same():
     policy = Policy(random_model(), VOCAB, 1.0)
-    batch, whole = stats(policy)
+    batch, expected = stats(policy)
     actual = policy(batch.inputs, entropy=False)
-    assert torch.equal(actual.logprobs, whole.logprobs)
-    assert whole.entropy.any()
+    assert torch.equal(actual.logprobs, expected.logprobs)
+    assert expected.entropy.any()
     assert not actual.entropy.any()
     assert not policy(batch.inputs, False, True).entropy.any()
 
 
 def test_an_output_layer_with_more_than_weights_is_the_models_own():
     model = random_model("cohere").double()  # it scales its logits by 0.25
-    own = Policy(model, VOCAB, 1.0, chosen_forward=replace(PACKED, plain_head=False))
-    _, actual = stats(own)
-    _, plain = stats(Policy(model, VOCAB, 4.0))
-    torch.testing.assert_close(actual.logprobs, plain.logprobs)
+    scaled = Policy(model, VOCAB, 1.0, chosen_forward=replace(PACKED, plain_head=False))
+    _, actual = stats(scaled)
+    _, expected = stats(Policy(model, VOCAB, 4.0))
+    torch.testing.assert_close(actual.logprobs, expected.logprobs)
 
 
 def test_the_policy_is_with_its_adapter_unless_asked_for_without():
@@ -154,8 +154,8 @@ def test_the_policy_is_with_its_adapter_unless_asked_for_without():
 
 
 def test_sums_are_in_float32_at_least_and_where_the_model_is():
-    for made, summed in (("bfloat16", "float32"), ("float32", "float32"), ("float64", "float64")):
-        policy = Policy(random_model().to(getattr(torch, made)), VOCAB, 1.0)
+    for dtype, summed in (("bfloat16", "float32"), ("float32", "float32"), ("float64", "float64")):
+        policy = Policy(random_model().to(getattr(torch, dtype)), VOCAB, 1.0)
         assert policy.sum_dtype == getattr(torch, summed)
     assert Policy(random_model().to("meta"), VOCAB, 1.0).device.type == "meta"
 
@@ -164,11 +164,11 @@ def test_sums_are_in_float32_at_least_and_where_the_model_is():
 def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone(family):
     """What is kept for the backward pass is counted by autograd's own hooks."""
     actual = []
-    for again in (False, True):
+    for recomputes in (False, True):
         policy = Policy(random_model(family).double(), VOCAB, 0.7)
         weights = {p.data_ptr() for p in policy.parameters()}
         saved_numbers = [0]
-        if again:
+        if recomputes:
             recompute(policy)
 
         def count(tensor, weights=weights, saved_numbers=saved_numbers):
@@ -178,15 +178,15 @@ def test_layers_that_are_computed_again_give_the_same_and_keep_their_input_alone
         (batch,) = micro_batches(policy, samples_of(ROWS), range(3), 10_000)
         with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             policy(batch.inputs, with_head=False)
-        _, of = stats(policy)
-        of.logprobs.sum().backward()
+        _, figures = stats(policy)
+        figures.logprobs.sum().backward()
         gradients = [p.grad for p in policy.parameters() if p.grad is not None]
-        actual.append((saved_numbers[0], [of.logprobs, of.entropy, *gradients]))
+        actual.append((saved_numbers[0], [figures.logprobs, figures.entropy, *gradients]))
         with torch.no_grad():
-            assert torch.equal(stats(policy)[1].logprobs, of.logprobs)
-    (all_of_it, plain), (inputs, again) = actual
-    assert inputs < all_of_it / 3
-    assert all(map(torch.equal, plain, again))
+            assert torch.equal(stats(policy)[1].logprobs, figures.logprobs)
+    (stored_numbers, stored), (input_numbers, recomputed) = actual
+    assert input_numbers < stored_numbers / 3
+    assert all(map(torch.equal, stored, recomputed))
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def _one_process():
 @pytest.mark.usefixtures("_one_process")
 @pytest.mark.parametrize("offload", ["none", "all"])
 def test_shared_out_over_one_process_it_computes_in_another_type(offload):
-    """The weights and their gradients keep theirs; the critic's head computes in float32."""
+    """The weights and their gradients keep theirs, and the critic's head computes in float32."""
     policy = Policy(double_model(), VOCAB, 1.0)
     critic = Critic(policy.model, True)
     torch.nn.init.normal_(critic.head.weight)
@@ -233,16 +233,16 @@ def test_weights_stay_whole_until_they_were_passed_backward(spares):
     policy = Policy(double_model(), VOCAB, 1.0)
     shard_module(policy, optim)
 
-    def whole():
+    def has_full_weights():
         return not any(isinstance(parameter, DTensor) for parameter in policy.parameters())
 
     with torch.no_grad():
         stats(policy)
-    assert not whole()
+    assert not has_full_weights()
     _, actual = stats(policy)
-    assert whole() == keeps_full_weights(optim) == (not spares)
+    assert has_full_weights() == keeps_full_weights(optim) == (not spares)
     actual.logprobs.sum().backward()
-    assert not whole()
+    assert not has_full_weights()
     with torch.no_grad():
         for parameter in policy.parameters():
             parameter.add_(1.0)
@@ -252,7 +252,7 @@ def test_weights_stay_whole_until_they_were_passed_backward(spares):
 
 @pytest.mark.usefixtures("_one_process")
 def test_what_trains_is_held_against_the_models_own_numbers(monkeypatch):
-    """In bfloat16 they are near; where a response does not see its prompt they are not."""
+    """In bfloat16 they are near, unless a response does not see its prompt."""
     model = random_model("llama")
     samples = [(row.prompt_ids, row.response_ids) for row in ROWS]
     policy = Policy(model, VOCAB, 0.5, choose_forward(model, VOCAB, samples, 128))

@@ -56,14 +56,14 @@ def command(*args: object) -> None:
 
 
 def listed(run: Path) -> list[Path]:
-    """The files of a run; those that have one set of tensors in several count as one."""
+    """The files of a run. Those that share one set of tensors count as one."""
     actual = (p.relative_to(run) for p in run.rglob("*") if p.is_file())
-    whole = (Path(re.sub(r"-\d{5}-of-\d{5}", "", str(p))) for p in actual)
-    return sorted({p for p in whole if not p.name.endswith(".index.json")})
+    names = (Path(re.sub(r"-\d{5}-of-\d{5}", "", str(p))) for p in actual)
+    return sorted({p for p in names if not p.name.endswith(".index.json")})
 
 
 def same_files(first: Path, other: Path) -> None:
-    """All rollouts to the byte; weights, state and tokens to what float32 rounds."""
+    """Compare all rollouts to the byte, and weights, state and tokens to float32 rounding."""
     names = listed(first)
     assert names == listed(other)
     for path in names:
@@ -89,8 +89,8 @@ def small_files(monkeypatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
-    run = tmp_path_factory.mktemp("whole") / "run"
+def one_process_run(tmp_path_factory) -> Path:
+    run = tmp_path_factory.mktemp("one") / "run"
     assert invoke("train", *SMALL, "--steps", "3", "--out", run).exit_code == 0
     return run
 
@@ -99,7 +99,7 @@ def whole(tmp_path_factory) -> Path:
 @pytest.mark.parametrize(
     "counts", [(2, 1, 1), pytest.param((2, 1, 3), marks=pytest.mark.slow)], ids=str
 )
-def test_a_run_goes_on_with_any_number_of_processes(counts, whole, tmp_path):
+def test_a_run_goes_on_with_any_number_of_processes(counts, one_process_run, tmp_path):
     """A step with each number of processes."""
     run = tmp_path / "run"
     for step, processes in enumerate(counts, 1):
@@ -111,7 +111,7 @@ def test_a_run_goes_on_with_any_number_of_processes(counts, whole, tmp_path):
             side_by_side(processes, lambda arguments=arguments: command(*arguments), tmp_path)
     assert len(list((run / "checkpoints" / "step-3").glob("model-*"))) > 1
     assert len(list((run / "checkpoints" / "step-3" / "trainer").glob("state-*"))) > 2
-    same_files(run, whole)
+    same_files(run, one_process_run)
 
 
 def test_a_result_is_that_of_one_process_to_the_byte(tmp_path):
@@ -126,7 +126,7 @@ def test_a_result_is_that_of_one_process_to_the_byte(tmp_path):
 
 
 def exchange() -> None:
-    """What the processes tell each other; 0 has 1 more to share out than 1."""
+    """What the processes tell each other, of which 0 has one more item than 1."""
     first = is_first()
     assert share(range(5)) == (range(0, 5, 2) if first else range(1, 5, 2))
     assert deal("abc") == ([("a", 1), ("c", 1)] if first else [("b", 1), ("a", 0)])
@@ -200,7 +200,7 @@ def test_more_processes_than_gpus_are_one_line(monkeypatch):
         start()
 
 
-def test_a_model_that_cannot_be_shared_out_is_one_line(monkeypatch, tmp_path):
+def test_a_model_that_cannot_be_sharded_is_one_line(monkeypatch, tmp_path):
     original_init = Qwen2ForCausalLM.__init__
 
     def with_a_scale(self, config) -> None:
@@ -214,6 +214,6 @@ def test_a_model_that_cannot_be_shared_out_is_one_line(monkeypatch, tmp_path):
     side_by_side(2, work, tmp_path)
     message = "".join((tmp_path / f"log-{rank}").read_text() for rank in (0, 1))
     (line,) = (line for line in message.splitlines() if line.startswith("rlvr: error: "))
-    assert "several processes cannot share out Qwen2ForCausalLM (" in line
+    assert "several processes cannot shard Qwen2ForCausalLM (" in line
     assert line.endswith("leave --processes out")
     assert not (tmp_path / "run").exists()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import invoke
 from side_by_side import side_by_side
-from test_group import SMALL, same_files, whole  # noqa: F401
+from test_group import SMALL, one_process_run, same_files  # noqa: F401
 
 from rlvr_cli.__main__ import _run
 from rlvr_cli.core.errors import UserError
@@ -86,7 +86,7 @@ def children_of(parent: int) -> list[int]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes under /proc")
 @pytest.mark.slow
-def test_a_run_of_three_goes_on_after_a_kill_and_after_a_signal(whole, tmp_path):  # noqa: F811
+def test_a_run_of_three_goes_on_after_a_kill_and_after_a_signal(one_process_run, tmp_path):  # noqa: F811
     run = tmp_path / "run"
     command = started(*SMALL, "--steps", 3, "--out", run, "--processes", 3)
     assert '"step": 1' in command.stdout.readline()
@@ -105,7 +105,7 @@ def test_a_run_of_three_goes_on_after_a_kill_and_after_a_signal(whole, tmp_path)
         assert stopped.returncode == 130, message
         assert "go on with rlvr train --resume" in message
         assert invoke("train", "--resume", run).exit_code == 0
-    same_files(run, whole)
+    same_files(run, one_process_run)
 
 
 def on_two_nodes(places: Sequence[Path], *args: object) -> list[str]:
@@ -125,7 +125,7 @@ def on_two_nodes(places: Sequence[Path], *args: object) -> list[str]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="gloo is told the name of the loopback")
 @pytest.mark.slow
-def test_two_nodes_of_torchrun_train_what_one_process_does(whole, tmp_path):  # noqa: F811
+def test_two_nodes_of_torchrun_train_what_one_process_does(one_process_run, tmp_path):  # noqa: F811
     places = [tmp_path / name for name in ("one", "other")]
     for place in places:
         place.mkdir()
@@ -133,7 +133,7 @@ def test_two_nodes_of_torchrun_train_what_one_process_does(whole, tmp_path):  # 
     assert message.count('{"step": ') == 2, message
     names = ["held-out-before", "step-000001", "step-000002"]
     for name in (f"rollouts/{name}.jsonl" for name in names):
-        assert (tmp_path / "run" / name).read_bytes() == (whole / name).read_bytes()
+        assert (tmp_path / "run" / name).read_bytes() == (one_process_run / name).read_bytes()
 
     message = "".join(on_two_nodes(places, *SMALL, "--steps", 2, "--out", "run"))
     lines = [line for line in message.splitlines() if line.startswith("rlvr: error: ")]

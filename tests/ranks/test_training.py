@@ -181,14 +181,14 @@ def test_every_family_is_shared_out_or_refused(tmp_path):
         assert furthest(many, item) < 1e-4, family  # the norm of the gradient is in the thousands
 
 
-def test_what_torch_cannot_share_out_is_refused_with_its_reason():
+def test_a_module_that_torch_cannot_shard_is_refused_with_its_reason():
     class Scaled(torch.nn.Linear):
         def __init__(self) -> None:
             super().__init__(2, 2)
             self.scale = torch.nn.Parameter(torch.ones(()))
 
     try:
-        with pytest.raises(UserError, match=r"cannot share out Scaled \(.*scalar.*leave --proc"):
+        with pytest.raises(UserError, match=r"cannot shard Scaled \(.*scalar.*leave --proc"):
             shard(Scaled(), ())
         shard(model := random_model().to("meta"), decoder_layers(model))
         assert all(isinstance(p, DTensor) for p in model.parameters())

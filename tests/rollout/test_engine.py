@@ -83,9 +83,9 @@ class Engines:
     scope="module", params=["transformers", pytest.param("vllm", marks=NEEDS_VLLM)], ids=str
 )
 def engines(request: pytest.FixtureRequest) -> Iterator[Engines]:
-    made = Engines(request.param)
-    yield made
-    made.close()
+    started = Engines(request.param)
+    yield started
+    started.close()
 
 
 def run(engine: Engine, params: SamplingParams, prompts=PROMPTS, seeds=SEEDS):
@@ -152,9 +152,9 @@ def test_every_prompt_gets_its_samples_and_their_finish_reasons(engines):
     for completion in (c for group in groups.values() for c in group):
         assert len(completion.token_ids) == len(completion.logprobs) <= 40
         assert STOP not in completion.token_ids[:-1]
-        stopped = completion.token_ids[-1] == STOP
-        assert completion.finish_reason == ("stop" if stopped else "length")
-        assert stopped or len(completion.token_ids) == 40
+        has_ended = completion.token_ids[-1] == STOP
+        assert completion.finish_reason == ("stop" if has_ended else "length")
+        assert has_ended or len(completion.token_ids) == 40
     assert all(len(group) == 8 for group in groups.values())
     reasons = {c.finish_reason for group in groups.values() for c in group}
     assert reasons == {"stop", "length"}
@@ -163,21 +163,21 @@ def test_every_prompt_gets_its_samples_and_their_finish_reasons(engines):
 def test_a_response_does_not_depend_on_its_company(engines):
     engine = engines(make_model())
     params = SamplingParams(samples=4, max_tokens=20)
-    together = ids(run(engine, params))
+    all_groups = ids(run(engine, params))
     for p, prompt in enumerate(PROMPTS):
         alone = ids(run(engine, params, [prompt], [SEEDS[p]]))[0]
-        assert alone == together[p]
+        assert alone == all_groups[p]
         fewer = ids(run(engine, SamplingParams(2, 20), [prompt], [SEEDS[p]]))[0]
-        assert fewer == together[p][:2]
+        assert fewer == all_groups[p][:2]
 
 
 def test_seeds_choose_the_responses(engines):
     engine = engines(make_model())
     params = SamplingParams(samples=4, max_tokens=20)
-    same = [[5, 6]] * 2
-    first, second = ids(run(engine, params, same, [1, 1])).values()
+    prompts = [[5, 6]] * 2
+    first, second = ids(run(engine, params, prompts, [1, 1])).values()
     assert first == second
-    first, second = ids(run(engine, params, same, [1, (1 << 62) - 1])).values()
+    first, second = ids(run(engine, params, prompts, [1, (1 << 62) - 1])).values()
     assert first != second
     assert len({tuple(response) for response in first}) > 1
 

@@ -114,12 +114,12 @@ def test_carried_groups_are_part_of_the_state(tmp_path):
     settings = ("algo=dapo", "rollout.prompts=4", "steps=6")
     trainer = make_trainer(lambda text: text.startswith("5 "), *settings)
     for _ in trainer.train_steps():
-        if trainer.carried:
+        if trainer.carried_groups:
             break
-    groups = trainer.carried
+    groups = trainer.carried_groups
     assert groups
     other = copy(trainer, settings)
-    for group, again in zip(groups, other.carried, strict=True):
+    for group, again in zip(groups, other.carried_groups, strict=True):
         assert again.prompt is other.prompts[trainer.prompts.index(group.prompt)]
         assert (again.rollouts, again.weight_version) == (group.rollouts, group.weight_version)
         assert again.is_mixed
