@@ -82,7 +82,7 @@ def run() -> int:
     unusable = 0
 
     def usable_rows() -> Iterator[dict]:
-        """Yield the rows, and report the first lines that are none as soon as they are read."""
+        """Yield the rows, and report the first bad lines as soon as they are read."""
         nonlocal unusable
         for row in read_rows(io.BytesIO() if sys.stdin is None else sys.stdin.buffer):
             if isinstance(row, dict):

@@ -1,4 +1,4 @@
-"""Judge responses with another library, behind the calls of our own verifier."""
+"""Judge responses with another library, through the interface of our own verifier."""
 
 from collections.abc import Callable, Sequence
 

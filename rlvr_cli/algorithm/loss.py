@@ -40,7 +40,7 @@ def policy_loss(
         "clip_fraction_high": (clipped & is_above).to(mask),
     }
     if algo.kl is not None:
-        divergence = _divergence(algo.kl, inputs)
+        divergence = _reference_divergence(algo.kl, inputs)
         if algo.kl.place == "loss":
             token_loss = token_loss + kl_coef * divergence
         per_token["ref_kl"] = divergence.detach()
@@ -83,7 +83,7 @@ def critic_loss(
     return critic.coef * (token_mean(mask, denominators) * per_token).sum(), per_token.detach()
 
 
-def _divergence(kl: KL, inputs: LossInputs) -> Tensor:
+def _reference_divergence(kl: KL, inputs: LossInputs) -> Tensor:
     """Estimate KL(pi|reference) or, with the sampling policy as reference, KL(old|pi), since the
     samples are the old policy's (PPO's penalty form)."""
     estimate = ESTIMATORS[kl.kind]

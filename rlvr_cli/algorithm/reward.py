@@ -12,7 +12,7 @@ from pydantic import field_validator
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.core.settings import Section, setting
-from rlvr_cli.core.types import NO_SIGNAL, Rollout
+from rlvr_cli.core.types import WITHOUT_VERDICT, Rollout
 from verifiers import Verdict, Verification
 
 BUILT_IN = ("math", "format", "length")
@@ -106,7 +106,7 @@ def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
 def reward(verification: Verification, correct: float = 1.0, wrong: float = -1.0) -> float | None:
     """Return `correct` for a right answer in its format, else `wrong`. Return None if it was not
     judged."""
-    if verification.verdict in NO_SIGNAL:
+    if verification.verdict in WITHOUT_VERDICT:
         return None
     return correct if verification.verdict is Verdict.CORRECT else wrong
 

@@ -14,9 +14,9 @@ from rlvr_cli.cli.options import (
     SettingsCommand,
     Text,
     Texts,
+    config_option,
     output,
     report,
-    setting,
     training,
 )
 from rlvr_cli.ranks.launch import begin
@@ -77,11 +77,13 @@ def train(
     processes: options.Processes = None,
     settings: Annotated[
         bool,
-        setting("--settings", help="List all settings, or those of the sections given as DATA."),
+        config_option(
+            "--settings", help="List all settings, or those of the sections given as DATA."
+        ),
     ] = False,
     print_config: Annotated[
         bool,
-        setting("--print-config", help="Print the settings that would run, for --config."),
+        config_option("--print-config", help="Print the settings that would run, for --config."),
     ] = False,
 ) -> None:
     """Train a policy on problems with known answers.

@@ -20,7 +20,7 @@ PANELS = (TRAINING, SAMPLING, OUTPUT, REPORT, SETTINGS)
 """In the order of help."""
 output = partial(typer.Option, rich_help_panel=OUTPUT)
 report = partial(typer.Option, rich_help_panel=REPORT)
-setting = partial(typer.Option, rich_help_panel=SETTINGS)
+config_option = partial(typer.Option, rich_help_panel=SETTINGS)
 training = partial(typer.Option, rich_help_panel=TRAINING)
 SHORT = {"--samples": "-n"}
 
@@ -28,11 +28,13 @@ File = Path | None
 Text = str | None
 Texts = list[str] | None
 """The types of options that may be left out."""
-ConfigFile = Annotated[Path | None, setting("--config", help="Read settings from this YAML file.")]
-Set = Annotated[Texts, setting("--set", help="Give any setting as section.key=value.")]
+ConfigFile = Annotated[
+    Path | None, config_option("--config", help="Read settings from this YAML file.")
+]
+Set = Annotated[Texts, config_option("--set", help="Give any setting as section.key=value.")]
 Processes = Annotated[
     int | None,
-    setting(min=1, max=1024, help="Data-parallel processes on this machine, one per GPU."),
+    config_option(min=1, max=1024, help="Data-parallel processes on this machine, one per GPU."),
 ]
 Quiet = Annotated[bool, output("--quiet", "-q", help="Print results only.")]
 Track = Annotated[

@@ -19,7 +19,7 @@ PROBLEM_SET = "problem_set"
 """The field of a row that names the set of its problem, where there are several."""
 TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
 """The figures that a run keeps of a token that an update saw."""
-NO_SIGNAL = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
+WITHOUT_VERDICT = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
 """Verdicts that are not about the response: it gets no reward."""
 TIE = 1e-9
 """Rewards that differ by no more are equal. Weighted sums round at 1e-16 of their size."""
@@ -106,7 +106,7 @@ class Rollout:
         """Return whether the response has a reward, and its verdict, if any, is about it."""
         if self.reward is None:
             return False
-        return self.verification is None or self.verification.verdict not in NO_SIGNAL
+        return self.verification is None or self.verification.verdict not in WITHOUT_VERDICT
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Group:
 
     @property
     def is_mixed(self) -> bool:
-        """Return whether 0 < correct < judged, DAPO's condition. Shaped rewards do not matter."""
+        """Return whether 0 < correct < verdicts, DAPO's condition. Shaped rewards do not matter."""
         verdicts = [rollout.is_correct for rollout in self.rollouts if rollout.has_verdict]
         return 0 < sum(verdicts) < len(verdicts)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, plural
-from rlvr_cli.core.types import NO_SIGNAL, by_key
+from rlvr_cli.core.types import WITHOUT_VERDICT, by_key
 from rlvr_cli.data.rows import ROW_KEYS, ResponseRow, attempt_of
 from rlvr_cli.data.sources import find_spec, known_sets
 from rlvr_cli.evaluation.estimators import (
@@ -27,7 +27,7 @@ from verifiers import Verifier
 
 Cluster = Callable[[Sequence[str]], list[int]] | None
 """A function that gives equal answers the same number, or None without cons@k."""
-UNJUDGED = frozenset(NO_SIGNAL)
+UNJUDGED = frozenset(WITHOUT_VERDICT)
 
 
 @dataclass(frozen=True)

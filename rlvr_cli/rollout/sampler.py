@@ -30,7 +30,7 @@ class Sampler:
         self.tokenizer = tokenizer
         self.verifier = verifier
         self.seconds = 0.0
-        """Time spent on decoding and verdicts since the start."""
+        """Seconds spent on detokenizing and verdicts since the start."""
 
     def stream(
         self,
@@ -75,17 +75,17 @@ class Sampler:
         rewarder: Rewarder,
         weight_version: int,
     ) -> Iterator[tuple[int, Group]]:
-        """Yield (prompt index, group) of this process, in the order in which they were sampled.
+        """Yield this process's groups, each as (prompt index, group), in the order of sampling.
 
         The user's functions run on a group while the next ones are sampled.
         """
         indices = share(range(len(prompts)))
         queue: deque[tuple[int, Group, list[Pending]]] = deque()
-        for place, completions in stream:
+        for position, completions in stream:
             raise_if_interrupted()
             started = time.perf_counter()
-            index = indices[place]
-            group = self._verify(prompts[index], completions, weight_version)
+            index = indices[position]
+            group = self._judged_group(prompts[index], completions, weight_version)
             self.seconds += time.perf_counter() - started
             texts = [rollout.text for rollout in group.rollouts]
             queue.append((index, group, rewarder.start(group.prompt.problem, texts)))
@@ -95,10 +95,10 @@ class Sampler:
         for index, group, pending in queue:
             yield index, rewarder.reward(group, pending)
 
-    def _verify(
+    def _judged_group(
         self, prompt: Prompt, completions: Sequence[Completion], weight_version: int
     ) -> Group:
-        """Decode the completions of a prompt and judge them, if the problem has an answer."""
+        """Detokenize the completions of a prompt. Judge them if the problem has an answer."""
         token_ids = [list(completion.token_ids) for completion in completions]
         texts = self.tokenizer.batch_decode(token_ids, skip_special_tokens=True)
         gold = prompt.problem.answer

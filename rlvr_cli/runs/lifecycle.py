@@ -81,8 +81,8 @@ class RunLifecycle:
         self.run.write("config.yaml", as_yaml(self.trainer.config))
 
     def _restore(self, newest: Checkpoint, older: Iterator[Checkpoint]) -> None:
-        """Restore the first of these checkpoints that can be read. Raises UserError if none can,
-        from `older`, or if one is another run's."""
+        """Restore the first of these checkpoints that can be read. Raises UserError if one is
+        another run's. If none can be read, `older` raises it."""
         trainer = self.trainer
         for saved in chain([newest], older):
             try:
@@ -91,7 +91,7 @@ class RunLifecycle:
                 checkpoint.restore(trainer, state)
             except (checkpoint.OtherRunError, MemoryError):
                 raise
-            except Exception as error:  # whatever a state may hold
+            except Exception as error:  # a damaged state may raise anything
                 reason = f"{type(error).__name__}: {shortened(str(error))}"
                 self.display.warn(f"{saved.path} is damaged: it cannot be read ({reason})")
                 continue
@@ -109,7 +109,7 @@ class RunLifecycle:
         It can then be resumed.
         """
         try:
-            self._run_to_end()
+            self._run_and_conclude()
         except RunStoppedError:
             raise
         except Exception as error:
@@ -146,7 +146,7 @@ class RunLifecycle:
             f"{hint}"
         )
 
-    def _run_to_end(self) -> None:
+    def _run_and_conclude(self) -> None:
         try:
             after = self._measure_and_train()
         except KeyboardInterrupt:
@@ -246,9 +246,7 @@ class RunLifecycle:
     def _save(self) -> None:
         """Save the end of the newest step, unless it is saved or no longer in memory."""
         trainer = self.trainer
-        if (
-            self._state is None or not trainer.is_between_steps
-        ):  # the next step changes weights already
+        if self._state is None or not trainer.is_between_steps:  # a step is changing the weights
             return
         is_newest = self._state.values["step"] == trainer.step
         is_saved = trainer.step <= self._saved_step
@@ -273,8 +271,8 @@ class RunLifecycle:
             self._save()
 
     def _is_due(self) -> bool:
-        """Return whether to save now: after `minutes` in any case, else at every `every`-th step.
-        If `every` is not set, saving must be a small share of the time since the last one."""
+        """Return whether to save now: always after `minutes`, else at every `every`-th step. If
+        `every` is not set, save when it costs a small share of the time since the last save."""
         settings = self.trainer.config.checkpoint
         seconds = time.monotonic() - self._saved_at
         if seconds >= 60 * settings.minutes:
@@ -284,8 +282,8 @@ class RunLifecycle:
         return self._save_seconds <= _SAVING_SHARE * seconds
 
     def _measure(self, moment: str) -> dict[str, Any] | None:
-        """Measure the held-out sets, print and return their figures: those of the first set, with
-        those of every set as `sets` if there are several. Return None without a held-out set."""
+        """Measure the held-out sets. Print their figures, and return those of the first set. If
+        there are several, `sets` has those of each. Return None without a held-out set."""
         trainer = self.trainer
         if not trainer.held_out:
             return None
@@ -312,20 +310,20 @@ class RunLifecycle:
         minutes = self._seconds() / 60
         before = self.progress["before"]
         best = self.progress["best"]
-        figures = run_throughput(self.history)
+        throughput = run_throughput(self.history)
         summary = {
             "steps": steps,
             "minutes": round(minutes, 3),
             "before": before,
             "after": after,
             "best": best,
-            "figures": figures,
+            "figures": throughput,
             "model": f"checkpoints/step-{self._saved_step}" if self._saved_step else None,
         }
         self.run.write("curves.txt", draw_curves([self.history]) + "\n")
         self.run.write("summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
         print_curves([self.history], self.display)
-        narration.say_throughput(figures, self.display)
+        narration.say_throughput(throughput, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
         narration.say_results(before, after, best, self.display)
         self.display.result("run", f"{ending} {steps} steps, {minutes:.2f} minutes; {directory}")

@@ -11,7 +11,7 @@ from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import NO_SIGNAL, Prompt
+from rlvr_cli.core.types import WITHOUT_VERDICT, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.runs.guards import MORE_SIGNAL
@@ -44,7 +44,7 @@ def format_figures(figures: Mapping[str, Any] | None) -> str:
 
 def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in NO_SIGNAL)
+    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in WITHOUT_VERDICT)
     if unjudged:
         responses = plural(unjudged, "response")
         display.warn(f"{responses} could not be judged (timeout, bad gold); pass@1 leaves them out")

@@ -33,25 +33,25 @@ _LORA_VECTORS = 7
 # The normalized vectors, which only the gradients of the norms need. LoRA freezes the norms.
 _FROZEN_VECTORS = 2
 
-# Of one chunk: logits, log-softmax, softmax, and two of the gradient (model/head.py).
+# Tensors of one chunk: logits, log-softmax, softmax, and two for the gradient (model/head.py).
 _LOGIT_COPIES = 5
 # The gradient of the output layer, and that of the chunk that is added to it.
 _OUTPUT_GRADIENTS = 2
-# Of the gradients of one layer: two to reduce them, and one of the layer before it.
+# Copies of a layer's gradients: two to reduce them, and one for the layer before it.
 _REDUCED_COPIES = 3
 # The first and the second moment of each trained parameter.
 _ADAMW_MOMENTS = 2
-# In float32 or int32, of the weight that AdamW rounds to bfloat16 (training/optimizer.py).
+# Copies, in float32 or int32, of the weight that AdamW rounds to bfloat16 (training/optimizer.py).
 _ROUNDING_COPIES = 8
-# Of one sampled token with its log-probability, as Python objects.
+# Bytes of one sampled token with its log-probability, as Python objects.
 _SAMPLED_TOKEN_BYTES = 100
-# Of one logit while a GPU samples a token: as computed, in float32, its logarithm and its
-# probability (rollout/engines/sampling.py).
+# Bytes of one logit while a GPU samples a token: the computed number, its float32 copy, its
+# logarithm and its probability (rollout/engines/sampling.py).
 _SAMPLED_LOGIT_BYTES = 16
 
 # An estimate, not measured: torch's context and kernels on a GPU.
 _TORCH_CONTEXT = GIB
-# An estimate, not measured: the CUDA graphs that vLLM has outside of its share, asleep too.
+# An estimate, not measured: the CUDA graphs that vLLM keeps outside its share, even asleep.
 _VLLM_GRAPHS = GIB
 # An estimate, not measured: activations while an engine samples on a GPU.
 _WORKSPACE = GIB
@@ -63,7 +63,7 @@ _CPU_CACHE_MB = 1024
 _ADVISED_RANK = 32
 # What the advice divides micro-batches and the cache of keys and values by.
 _SMALLER_BY = 4
-# Ways to need less memory that are named.
+# The most ways to need less memory that the advice names.
 _ADVISED_WAYS = 3
 
 VLLM = "vLLM"
@@ -137,9 +137,9 @@ def read_shapes(model: Any) -> Shapes:
 
 @dataclass(frozen=True)
 class Need:
-    """The bytes needed at any time, while sampling, and at the worst stage of an update.
+    """The bytes needed always, more to sample, and more at the worst stage of an update.
 
-    The moments of AdamW count from the start, because they share the GPU with vLLM after the first
+    AdamW's moments count as always needed, because they share the GPU with vLLM after the first
     step.
     """
 
@@ -177,7 +177,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of a command on a machine, which may be another than this one.
+    """The memory of a command on a machine, which need not be this one.
 
     It predicts for configurations whose engine and number types are decided.
     """
@@ -229,7 +229,7 @@ class Memory:
         return self.machine.free - sum(self.needed(config).always.values())
 
     def smaller(self, config: Config) -> Iterator[tuple[str, Config]]:
-        """Yield settings that need less memory, cheapest first, each with those before it."""
+        """Yield settings that need less memory, cheapest first, each added to those before it."""
         flags = list[str]()
         for section, key, value in self._reductions(config):
             if getattr(getattr(config, section), key) == value:
@@ -277,19 +277,19 @@ class Memory:
         return {"keys and values": cache, "logits": cache // row.cache * row.logits}
 
     def _trainer_parts(self, config: Config) -> Parts:
-        """Predict what stays on the device from the first update on, of all that is trained."""
+        """Predict what training keeps on the device from the first update on."""
         optim = config.optim
         rollout = config.rollout
         if optim.offload == "all":
             return {}
-        number = number_bytes(optim.weights)
-        weights = number * self.model.parameters // world()
+        bytes_per_weight = number_bytes(optim.weights)
+        weights = bytes_per_weight * self.model.parameters // world()
         trained = trained_parameters(self.model, config)
         trained_here = trained.models * (trained.parameters // world())
         reference = 0
         if config.algorithm.has_reference_model:
             if self.teacher is not None:
-                reference = number * self.teacher.parameters // world()
+                reference = bytes_per_weight * self.teacher.parameters // world()
             elif not config.reference_is_base:
                 reference = weights
         tokens = 0
@@ -306,7 +306,7 @@ class Memory:
         }
 
     def _cache_budget_mb(self, config: Config, share: float) -> int:
-        """Return the MiB for keys and values: of a GPU what the engine's share leaves for them."""
+        """Return the MiB for keys and values: on a GPU, the engine's share less the logits."""
         if self.machine.device == "cpu" or self.lends_gpu(config):
             return _CPU_CACHE_MB
         room = min(share * self.machine.total, self.unreserved(config) - _WORKSPACE)
@@ -316,7 +316,7 @@ class Memory:
     def _fitting_share(self, config: Config, share: float) -> float:
         """Return vLLM's share of the GPU, smaller if vLLM could not wake up after an update.
 
-        It is at least half of the share that is set, unless less holds a step's responses.
+        It is at least half of the set share, or less if that holds a step's responses.
         """
         responses = 1
         if self.training:
@@ -336,8 +336,8 @@ class Memory:
         if self.lends_gpu(config):
             free = self.unreserved(config)
             share = self._as_share(free)
-            starts = vllm_memory(self.model, config, responses=1) <= free
-            if starts and share < config.rollout.gpu_share:
+            can_start = vllm_memory(self.model, config, responses=1) <= free
+            if can_start and share < config.rollout.gpu_share:
                 yield "rollout", "gpu_share", share
         if self.training:
             if self.model.can_recompute:
@@ -354,7 +354,7 @@ class Memory:
 
 
 def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts]:
-    """Predict the stages at which an update may need most, without what is always needed."""
+    """Predict the stages at which an update may peak, without what is always needed."""
     optim = config.optim
     trained = trained_parameters(model, config)
     graph = stored_graph(model, config)
@@ -389,7 +389,7 @@ def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts
             # The next layer's weights are gathered while this one computes.
             "gathered weights": gathered_bytes
             * max(model.outside_layers + 2 * model.layer, held_weights),
-            # Policy and critic are passed backward after both were passed forward.
+            # Policy and critic both run forward before either runs backward.
             "forward and backward": trained.models * graph.stored + graph.recomputed,
             "sums of gradients": _REDUCED_COPIES * reduced_bytes * model.layer
             + gathered_bytes * trained_output,
@@ -424,9 +424,9 @@ def stored_graph(model: Shapes, config: Config) -> Graph:
     )
     if rank is not None:
         width += _LORA_VECTORS * rank - _FROZEN_VECTORS * model.hidden
-    # Of one column: a number for each token.
+    # A column has one number for each token.
     bytes_per_column = number_bytes(config.optim.precision) * tokens_of_a_pass(config)
-    if config.optim.checkpointing == "on":  # Each layer's input is stored alone.
+    if config.optim.checkpointing == "on":  # Only each layer's input is stored.
         return Graph(
             bytes_per_column * model.layers * model.hidden, recomputed=bytes_per_column * width
         )
@@ -434,7 +434,7 @@ def stored_graph(model: Shapes, config: Config) -> Graph:
 
 
 def tokens_of_a_pass(config: Config) -> int:
-    """Return the most tokens of one pass, which has at least one response."""
+    """Return the largest number of tokens in a pass, which has at least one response."""
     return max(config.optim.micro_tokens, config.rollout.max_tokens)
 
 
@@ -468,16 +468,16 @@ class DecodedRow(NamedTuple):
 
 def decoded_row(model: Shapes, config: Config) -> DecodedRow:
     """Predict the bytes that one response takes while it is sampled."""
-    numbers = 2 * model.layers * model.attention.kv_heads * model.attention.head_dim
-    number = number_bytes(config.rollout.precision)
+    numbers_per_token = 2 * model.layers * model.attention.kv_heads * model.attention.head_dim
+    bytes_per_number = number_bytes(config.rollout.precision)
     return DecodedRow(
-        cache=number * numbers * config.rollout.max_tokens,
+        cache=bytes_per_number * numbers_per_token * config.rollout.max_tokens,
         logits=_SAMPLED_LOGIT_BYTES * model.vocabulary,
     )
 
 
 def vllm_memory(model: Shapes, config: Config, responses: int) -> int:
-    """Predict the bytes of vLLM's share of a GPU that hold this number of full responses."""
+    """Predict the share of a GPU, in bytes, in which vLLM holds this number of full responses."""
     weights = number_bytes(config.rollout.precision) * model.parameters
     return weights + responses * decoded_row(model, config).cache + _WORKSPACE
 

@@ -9,9 +9,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.config.sections import (
     LONGEST_RESPONSE,
     DataConfig,
-    EvalConfig,
     OptimConfig,
-    RolloutConfig,
 )
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.limits import thread_limit
@@ -56,14 +54,15 @@ class Plan:
     @property
     def training(self) -> SamplingParams:
         """Return the sampling settings of training."""
-        return self._sampling(self.config.rollout)
+        rollout = self.config.rollout
+        return SamplingParams(
+            rollout.samples, rollout.max_tokens, rollout.temperature, rollout.top_p
+        )
 
     @property
     def evaluation(self) -> SamplingParams:
         """Return the sampling settings of an evaluation, within a run too."""
-        return self._sampling(self.config.eval)
-
-    def _sampling(self, settings: RolloutConfig | EvalConfig) -> SamplingParams:
+        settings = self.config.eval
         longest = self.config.rollout.max_tokens
         return SamplingParams(settings.samples, longest, settings.temperature, settings.top_p)
 

@@ -57,7 +57,7 @@ class Session:
 
     @property
     def clocks(self) -> dict[str, Sampler | Rewarder]:
-        """Return what counts the seconds of verdicts and rewards, by the name of the phase."""
+        """Return the objects that time verdicts and rewards, by the name of the phase."""
         return {"verification": self.sampler, "reward": self.rewarder}
 
     @property
@@ -135,7 +135,7 @@ def libraries(engine: str) -> list[str]:
 
 
 def fit_to_machine(config: Config, training: bool) -> tuple[Memory, Config]:
-    """Return the memory of a command, and its settings fitted to it, before a model is loaded.
+    """Predict a command's memory and fit its settings to the machine, before a model is loaded.
 
     Raises UserError for a model that does not fit, and for what vLLM, peft or torch would refuse
     once it is loaded.
@@ -166,10 +166,10 @@ class LoadedModels(NamedTuple):
 def load_models(
     config: Config, device: torch.device, training: bool
 ) -> tuple[LoadedModels, Config]:
-    """Load the policy, and the teacher of training. Return them, and the settings with the ends.
+    """Load the policy and, for training, the teacher. Return them, and settings with all ends.
 
-    What training rounds or shards waits on the CPU, in float32, until its log-probabilities were
-    checked. An evaluation leaves the GPU to vLLM.
+    Weights that training will round or shard wait on the CPU, in float32, until the model's
+    log-probabilities were checked. An evaluation leaves the GPU to vLLM.
     """
     optim = config.optim
     dtype = "float32"
@@ -194,10 +194,10 @@ def load_models(
 
 
 def added_ends(policy: LoadedModel, config: Config) -> tuple[str, ...]:
-    """Return the tokens that end a response, without those that the model names itself.
+    """Return the tokens that end a response in addition to the model's own stop tokens.
 
-    They are those of `rollout.ends`. If it is not set, it is the token with which the chat template
-    ends a turn. Raises UserError for what is not a token.
+    They are those of `rollout.ends` or, if it is not set, the token with which the chat template
+    ends a turn. Raises UserError for an end that is not a token.
     """
     tokenizer = policy.tokenizer
     vocabulary = tokenizer.get_vocab()
@@ -224,7 +224,7 @@ def added_ends(policy: LoadedModel, config: Config) -> tuple[str, ...]:
 def choose_forwards(
     models: LoadedModels, samples: Sequence[Sample], engine: str, training: bool
 ) -> tuple[Forward, Forward]:
-    """Choose how policy and teacher are run. Raises UserError if two processes choose otherwise."""
+    """Choose how policy and teacher are run. Raises UserError if processes choose differently."""
     policy, teacher = models
     vocab_size = len(policy.tokenizer)
     forward = PACKED
@@ -275,9 +275,9 @@ def start_engine(
 
 
 def with_date(session: Session, date: datetime) -> Session:
-    """Return the session with a date for its chat template, which all processes share.
+    """Return the session with the first process's date for the chat template.
 
-    It is the same session if the template writes no date, or the settings have one.
+    The session is returned unchanged if the template writes no date, or the settings have one.
     """
     config = session.plan.config
     if config.data.date is not None or not writes_date(session.policy.tokenizer):

@@ -87,11 +87,13 @@ def _counterpart(
 ) -> Sequence[JudgedProblem]:
     """Return the first source's set to compare with one of this name.
 
-    It has the same name or, as `MODEL on DATA`, the same data. A source's only set will do too.
+    A source's only set will do. Of several sets it has the same name or, as `MODEL on DATA`, the
+    same data.
     """
+    if len(first) == 1:
+        return next(iter(first.values()))
     by_data = {label.rpartition(" on ")[2]: problems for label, problems in first.items()}
-    only = next(iter(first.values())) if len(first) == 1 else ()
-    return first.get(name) or by_data.get(name.rpartition(" on ")[2], only)
+    return first.get(name) or by_data.get(name.rpartition(" on ")[2], ())
 
 
 def _difference(

@@ -14,7 +14,7 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.data.rows import ResponseRow, stored_rows
 from rlvr_cli.evaluation.estimators import pass_estimate
-from rlvr_cli.evaluation.report import UNJUDGED, JudgedProblem, Result, judged_problems
+from rlvr_cli.evaluation.report import JudgedProblem, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import read_results
 from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
 from rlvr_cli.runs.track import Mirrors, check_trackers
@@ -65,10 +65,8 @@ class StoredGroup:
 
     @cached_property
     def judged(self) -> list[ResponseRow]:
-        """Return the responses with a reward, in a result those with a verdict of their own."""
-        if self.config is not None:
-            return [row for row in self.rows if row["reward"] is not None]
-        return [row for row in self.rows if row["verdict"] not in UNJUDGED]
+        """Return the responses that have a reward."""
+        return [row for row in self.rows if row["reward"] is not None]
 
     @cached_property
     def right(self) -> int:
@@ -259,8 +257,8 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
         if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
             mirrors.send_measured(history[-1]["step"], run.held_out_figures())
         if mirrors.close():
-            steps = f"{len(history)} steps of {run.path}"
-            display.result("tracked", f"{steps}: {', '.join(trackers)}")
+            names = ", ".join(trackers)
+            display.result("tracked", f"{len(history)} steps of {run.path}: {names}")
 
 
 def grouped(rows: Iterable[ResponseRow]) -> Iterator[tuple[ResponseRow, ...]]:

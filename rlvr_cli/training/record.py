@@ -97,7 +97,7 @@ class StepRecord:
                 self.memory[f"memory_{memory}_gib"] = (total - free) / GIB
 
     def result(
-        self, step: int, batch: GroupBatch, n_carried: int, no_update: str | None
+        self, step: int, batch: GroupBatch, n_carried: int, no_signal: str | None
     ) -> StepResult:
         """Return the step with its metrics as one flat row: what was sampled, what trained, how
         fast. `n_carried` is how many groups wait for the next step."""
@@ -112,9 +112,9 @@ class StepRecord:
             "tokens_scored": self.scored,
             "rejected_share": self.rejected_share,
             "gen_batches": batch.gen_batches,
-            "groups_trained": 0 if no_update else len(batch.groups),
+            "groups_trained": 0 if no_signal else len(batch.groups),
             "groups_carried": n_carried,
-            "no_update": no_update,
+            "no_update": no_signal,
             **rest_figures,
             **self.update,
             **self.held_out_metrics,

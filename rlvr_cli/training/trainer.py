@@ -64,7 +64,7 @@ class Trainer:
         self.carried_groups: list[Group] = []
         """Groups sampled beyond a step's batch, oldest first: the next batch begins with them."""
         self.stored_responses: list[Completion] = []
-        """The response in each prompt's row, for an algorithm that samples none."""
+        """The response in each prompt's data row, for an algorithm that reads them from there."""
         if config.algorithm.reads_responses:
             self.stored_responses = tokenize_responses(
                 prompts, session.policy, config.rollout.max_tokens
@@ -73,7 +73,7 @@ class Trainer:
         self.step = 0
         self.weight_version = 0
         self.is_between_steps = True
-        """Whether weights and optimizer are those of the end of a step."""
+        """Whether weights and optimizer are as a finished step left them."""
         self.is_stopped = False
         """Whether the filter reached its cap and stopped the run."""
         self.watch: Watch = lambda *_: None
@@ -81,7 +81,7 @@ class Trainer:
     def train_steps(self, interruptible: Interruptible = nullcontext) -> Iterator[StepResult]:
         """Run up to `config.steps` steps, fewer if the filter reaches its cap and stops.
 
-        Sampling goes on inside `interruptible()`: left there, the step has changed no weight.
+        Sampling runs inside `interruptible()`: a step that is left there has changed no weights.
         """
         for step in range(self.step + 1, self.config.steps + 1):
             yield self._run_step(step, interruptible)
@@ -100,27 +100,27 @@ class Trainer:
             batch = GroupBatch(
                 config.rollout.prompts, algo, self.carried_groups, weightless=weightless
             )
-            start = self.order.cursor
+            start_cursor = self.order.cursor
             while missing := batch.problems_needed():
                 draws = self.order.draw(missing)
                 prompts = [self.prompts[problem] for _, problem in draws]
-                stream = self._stream(prompts, draws)  # ROLLOUT: G responses a problem, lazily
-                groups = self._verify(prompts, stream)  # VERIFY pulls them, and judges each group
+                stream = self._stream(prompts, draws)  # ROLLOUT: G responses per problem, lazily
+                groups = self._verify(prompts, stream)  # VERIFY: pull and judge each group
                 uniform = [is_uniform(group, algo, max_tokens, weightless) for group in groups]
                 self.order.note(draws, uniform)
                 record.uniform += uniform
-                batch.add(groups)  # FILTER: the groups that train
+                batch.add(groups)  # FILTER: keep only the groups that train
             self.carried_groups = batch.finish()
-            record.rested = self.order.cursor - start - len(batch.sampled)
+            record.rested = self.order.cursor - start_cursor - len(batch.sampled)
         samples = to_samples(
             batch.groups, algo, max_tokens, self.weight_version, config.reward.terms
         )
         self.is_between_steps = False
-        no_update = self._reason_without_signal(batch, samples)
-        if no_update is None or self._still_updates(no_update, samples):
+        no_signal = self._no_signal_reason(batch, samples)
+        if no_signal is None or self._still_updates(no_signal, samples):
             with record.phase("sync", memory="asleep"):
                 engine.sleep()
-            with record.phase("logprobs"):  # LOG-PROBABILITIES, old and reference; values
+            with record.phase("logprobs"):  # LOG-PROBABILITIES (old, reference) and critic values
                 record.scored = add_logprobs(
                     samples,
                     algo,
@@ -131,16 +131,16 @@ class Trainer:
                     uses_engine_logprobs=self.updater.uses_engine_logprobs,
                 )
                 self.updater.measure_mismatch(samples, step)
-            samples.is_rejected = rejected(samples, algo)  # CORRECTION of the engine's gap
+            samples.is_rejected = rejected(samples, algo)  # CORRECTION for the engine's mismatch
             if samples.is_rejected is not None:
                 record.rejected_share = float(samples.is_rejected.double().mean())
             samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
-            if no_update:
-                samples.advantages = torch.zeros_like(samples.mask)  # a critic's are no signal
+            if no_signal:
+                samples.advantages = torch.zeros_like(samples.mask)  # no signal: drop the critic's
             elif not len(samples):
-                no_update = "all rejected"
+                no_signal = "all rejected"
             with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
-                learns_policy = no_update is None or algo.has_reference_loss
+                learns_policy = no_signal is None or algo.has_reference_loss
                 record.update = self.updater.update(
                     samples, step, config.seed, learns_policy, self.watch
                 )
@@ -158,13 +158,13 @@ class Trainer:
             record.held_out_metrics = held_out_metrics(evaluations)
         self.step = step
         self.is_between_steps = True
-        return record.result(step, batch, len(self.carried_groups), no_update)
+        return record.result(step, batch, len(self.carried_groups), no_signal)
 
     def _stream(
         self, prompts: Sequence[Prompt], draws: Sequence[tuple[int, int]]
     ) -> CompletionStream:
-        """Return a generator of the prompts' responses: sampled, each by the seed of its place, or
-        those of the data's rows. Nothing is sampled until it is pulled."""
+        """Return a lazy stream of the prompts' responses, read from the data's rows or sampled with
+        a seed for each place in the order. Nothing is sampled until the stream is read."""
         if self.stored_responses:
             return (
                 (index, [self.stored_responses[problem]])
@@ -185,7 +185,7 @@ class Trainer:
             prompts, stream, self.session.rewarder, self.weight_version, on_group
         )
 
-    def _reason_without_signal(self, batch: GroupBatch, samples: Samples) -> str | None:
+    def _no_signal_reason(self, batch: GroupBatch, samples: Samples) -> str | None:
         """Return why the rewards do not train the policy. Return None if they do."""
         algo = self.config.algorithm
         if batch.given_up:
@@ -197,8 +197,8 @@ class Trainer:
         return "no signal"
 
     def _still_updates(self, reason: str, samples: Samples) -> bool:
-        """Return whether a step without a signal still updates: the critic learns, or a reference
-        in the loss pulls the policy."""
+        """Return whether a step without a signal still updates, because a critic learns or the loss
+        has a reference term."""
         algo = self.config.algorithm
         has_other_loss = algo.critic is not None or algo.has_reference_loss
         return has_other_loss and reason == "no signal" and len(samples) > 0
@@ -216,7 +216,8 @@ class Trainer:
             self.updater.reset_optimizer()
 
     def measure(self) -> tuple[list[Group], dict[str, Evaluation]]:
-        """Measure each held-out set, by its name if there are several, as `rlvr eval` does."""
+        """Measure the held-out sets as `rlvr eval` does. Return all groups, and the evaluation of
+        each set by its name, which is empty if there is only one."""
         sampler = self.session.sampler
         plan = self.session.plan
         advance = counter(self.watch, "held-out", len(self.held_out))
@@ -238,8 +239,8 @@ class Trainer:
         return groups, evaluations
 
     def state_dict(self) -> State:
-        """Return the state at the end of a step, without the policy's weights. Tensors are the
-        trainer's own: save them before the next update."""
+        """Return the state at the end of a step, without the policy's weights. The tensors are not
+        copies: save them before the next update changes them."""
         values = {
             "step": self.step,
             "weight_version": self.weight_version,
@@ -264,7 +265,7 @@ class Trainer:
         self.updater.mismatch = values.get("mismatch")
         self.order.cursor = values["cursor"]
         resting = values.get("resting", [])
-        self.order.resting = {problem: (k, until) for problem, k, until in resting}
+        self.order.resting = {problem: (passes, until) for problem, passes, until in resting}
         self.carried_groups = groups_from_json(values["carried"], self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have used random numbers

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr_cli.algorithm.reward import (
-    NO_SIGNAL,
+    WITHOUT_VERDICT,
     RewardConfig,
     combine_rewards,
     overlong_penalty,
@@ -17,7 +17,7 @@ from verifiers import Verdict, Verification
 @pytest.mark.parametrize("verdict", Verdict)
 def test_a_reward_is_one_up_or_down_or_none_where_nothing_was_judged(verdict):
     unjudged = verdict in (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
-    assert (verdict in NO_SIGNAL) is unjudged
+    assert (verdict in WITHOUT_VERDICT) is unjudged
     expected = None if unjudged else 1.0 if verdict is Verdict.CORRECT else -1.0
     assert reward(Verification(verdict, None, True, "")) == expected
 

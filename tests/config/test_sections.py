@@ -12,7 +12,6 @@ from rlvr_cli.core.settings import Section
 ALIASES = {
     ("algo", "algorithm"),
     ("renewal", "reference"),
-    ("asked", "reward"),
     ("correction", "importance_correction"),
     ("correction", "weight"),
 }
@@ -47,8 +46,11 @@ def reads(tree: ast.AST) -> set[tuple[str, str]]:
     types = {kind.__name__: name for name, kind in parts()}
     named = {(name, name) for name, _ in parts()} | ALIASES
     for node in nodes:
-        if isinstance(node, ast.arg) and last_name(node.annotation) in types:
-            named.add((node.arg, types[last_name(node.annotation)]))
+        if isinstance(node, ast.arg):
+            # The section of `config: Section | None` is the left one.
+            section = last_name(getattr(node.annotation, "left", node.annotation))
+            if section in types:
+                named.add((node.arg, types[section]))
         elif isinstance(node, ast.Assign):
             left, right = node.targets[0], node.value
             pairs = zip(

@@ -38,7 +38,7 @@ def same_answer(gold: Node, answer: Node) -> tuple[bool, str]:
 
 
 def _is_unevaluated(node: Node) -> bool:
-    """Return whether an answer holds an integral, a maximum or the like, which is no result yet."""
+    """Return whether an answer holds an integral, a maximum or the like that is not evaluated."""
     return any(
         part.kind == "big" or (part.kind == "call" and part.value in UNDONE_CALLS)
         for part in labels.unname(node).value.walk()

@@ -202,7 +202,7 @@ def _function_name(label: Node) -> str | None:
 
 
 def _argument(label: Node | None) -> str | None:
-    """Return the variable in f(x), which may have another name. A capital letter is no variable."""
+    """Return the variable in f(x), which may have another name. A capital letter is a name."""
     if label is None or not _function_name(label):
         return None
     argument = label.args[-1]

@@ -125,10 +125,10 @@ def _per_cent(left: Quantity, right: Quantity) -> tuple[bool, str]:
 def _angles(left: Quantity, right: Quantity) -> bool:
     if left.mark == right.mark:
         return same_value(left.value, right.value)
-    degrees, other = (left, right) if left.mark == "deg" else (right, left)
-    if other.mark != "rad" and same_value(degrees.value, other.value):
+    degrees, reference = (left, right) if left.mark == "deg" else (right, left)
+    if reference.mark != "rad" and same_value(degrees.value, reference.value):
         return True
-    return same_value(Node("deg", (degrees.value,)), other.value)
+    return same_value(Node("deg", (degrees.value,)), reference.value)
 
 
 def _with_units(left: Quantity, right: Quantity) -> tuple[bool, str]:
@@ -158,7 +158,7 @@ def _same_number(left: Node, right: Node) -> bool:
 
 
 def _with_letter_unit(quantity: Quantity) -> Quantity:
-    """Read the letters of 5m and 5 m/s as units, as is done beside an answer with units."""
+    """Read the letters of 5m and 5 m/s as units, because the other side has units."""
     bare = without_letter_unit(quantity.value)
     if bare is None:
         return quantity

@@ -28,7 +28,7 @@ CALCULATOR = re.compile(r"<<[^<>\n]{0,200}>>")
 BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
 HEADING = re.compile(r"[:：\n][\s*_=-]*$")
 IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
-# "The answer is correct." judges an answer and states none.
+# "The answer is correct." judges an answer and does not state one.
 CHECKED = re.compile(r"(?:indeed |also )?(?:correct|right|verified|confirmed|consistent)\W*", re.I)
 YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
 CHOICE_IN_PROSE = re.compile(
@@ -38,7 +38,7 @@ CHOICE_IN_PROSE = re.compile(
 
 
 class Extraction(NamedTuple):
-    """Hold the text of the answer, or None, and the place where it stands or why there is none."""
+    """Hold the text of the answer and its place, or None and the reason."""
 
     text: str | None
     place: str

@@ -28,7 +28,7 @@ STATEMENT = re.compile(
 
 
 class Span(NamedTuple):
-    """Mark a part of a text that holds a value: where it stands, and the value's text."""
+    """Mark the start and the end of a value in a text, and hold the text of the value."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""Recognize a computation that is left undone where a number is asked for."""
+"""Recognize a computation that is left undone when the answer should be a number."""
 
 from collections import Counter
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Take off the domain or the condition that stands behind an answer: 2x for x > 0, k ≥ 1."""
+"""Take the domain or the condition off the end of an answer: 2x for x > 0, k ≥ 1."""
 
 import re
 
@@ -31,7 +31,7 @@ WORDS_INSIDE = re.compile(
 
 
 def split_condition(text: str) -> tuple[str, str]:
-    """Return an answer and the condition behind it, which is empty for an answer that has none."""
+    """Return an answer and the condition after it, or an empty text without a condition."""
     if len(text) > LONGEST or not (SIGN.search(text) or ALL.search(text)):
         return text, ""
     words = WORDS.search(text)

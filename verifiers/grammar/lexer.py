@@ -104,7 +104,7 @@ class _Lexer:
                 raise TooLargeError("too many tokens")
 
     def _step(self) -> None:
-        """Read what stands at the position, at most one token."""
+        """Read at most one token at the position."""
         char = self.text[self.position]
         number = None if char in SIGNS else self._number()
         if char.isspace() or char in '$~"`':

@@ -44,7 +44,7 @@ DOES_NOT_EXIST = re.compile(
 LAST_WORD = re.compile(r"(?<=\S) ([a-z]{2,20})$")
 MAY_BE_SPOKEN = re.compile(r"[^\W\d_]{2}|[^\x00-\x7f]|\d in")
 ESCAPED = {"\b": "b", "\f": "f", "\t": "t", "\n": "n", "\r": "r"}
-BENT = re.compile(  # a tab or a line break stands before other words, too
+BENT = re.compile(  # a tab or a line break may also come before other words
     r"[\b\f](?=[A-Za-z])|(?:\t(?=imes|ext|extbf|extit|extrm|anh?|heta|au|riangle|op|[fb]rac|binom|ilde)"
     r"|\n(?=u|eq|abla|otin)|\r(?=ho|ight|angle|vert|floor|ceil|brace))(?=[a-z]+(?![A-Za-z]))"
 )

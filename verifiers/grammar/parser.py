@@ -202,7 +202,7 @@ class Parser:
         return Node("diff", (domain, Node("set", tuple(points))))
 
     def items(self) -> tuple[Node, ...]:
-        """Read a list and return its items, or the one item that stands there."""
+        """Read a list and return its items, or the only item."""
         content = self.answer()
         return content.args if content.kind == "list" else (content,)
 

@@ -30,7 +30,7 @@ CURRENCIES = {
 HALVES_OF_DAY = words("am pm AM PM")
 SHORT_UNIT_WORDS = vocabulary.SAFE_UNITS | HALVES_OF_DAY | words("per way old sq cu")
 NEVER_UNITS = vocabulary.FUNCTIONS.keys() | words("pi sqrt to")
-LAST_OF_ALPHABETS = "\u1fff"  # above stand scripts whose signs are syllables or words
+LAST_OF_ALPHABETS = "\u1fff"  # the scripts above it have signs for syllables or words
 RUSSIAN_PER = words("в за на")
 GENERIC = words("unit units")
 
@@ -74,7 +74,7 @@ def _is_noun(word: str) -> bool:
 
 
 def currency_of(token: Token) -> str | None:
-    """Return the currency that a sign or a command stands for."""
+    """Return the currency of a sign or a command."""
     return CURRENCIES.get(token.kind, {}).get(token.text)
 
 

@@ -1,4 +1,4 @@
-"""Evaluate expressions exactly, as fractions, and estimate each cost before it is paid."""
+"""Evaluate expressions exactly, as fractions, and estimate the cost of each step beforehand."""
 
 import math
 from collections.abc import Mapping

@@ -52,7 +52,7 @@ def same_value(left: Node, right: Node) -> bool:
 
 
 def has_value(node: Node) -> bool:
-    """Return whether an answer has a value, which 1/0 has not."""
+    """Return whether an answer has a value, unlike 1/0."""
     if node.symbols() or not is_arithmetic(node):
         return True
     try:

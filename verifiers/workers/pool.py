@@ -122,7 +122,7 @@ class Pool:
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="verifiers-start")
 
     def ask(self, gold: str, answer: str) -> Judgement:
-        """Compare in a worker. `equal` is None where time or memory ran out, or the worker died.
+        """Compare in a worker. `equal` is None if time or memory ran out, or the worker died.
 
         Raises RuntimeError if the pool is closed.
         """

@@ -1,4 +1,4 @@
-"""Read brackets of every kind, and what stands between \\begin and \\end."""
+"""Read brackets of every kind, and environments between \\begin and \\end."""
 
 from itertools import pairwise
 

@@ -91,7 +91,7 @@ def subscript(parser: Parser) -> str:
 
 
 def applied(parser: Parser, node: Node) -> Node:
-    """Read the argument of f(x) or I(0), where a bracket is no factor of a product."""
+    """Read the argument of f(x) or I(0), whose bracket is not a factor of a product."""
     if not parser.at("sign", "(") or parser.peek().spaced:
         return node
     name = node.value
