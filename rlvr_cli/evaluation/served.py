@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -235,7 +235,7 @@ class Server:
             too_large = self.failure(f"a reply of more than {LARGEST_REPLY >> 20} MiB")
 
             class Bounded(httpx2.AsyncByteStream):
-                async def __aiter__(self) -> Any:
+                async def __aiter__(self) -> AsyncIterator[bytes]:
                     size = 0
                     async for part in stream:
                         size += len(part)
