@@ -277,7 +277,8 @@ def load_again(
         setting = config.setting_at(name)
         if setting is None or setting.use.on_resume != "free":
             settings = config.SETTINGS.values()
-            free = (setting.name for setting in settings if setting.use.on_resume == "free")
+            training = [setting for setting in settings if "train" in setting.use.read_by]
+            free = (setting.name for setting in training if setting.use.on_resume == "free")
             raise UserError(
                 f"{message}: {name} cannot change, only {', '.join(free)} can; "
                 f"rlvr train --from {run} begins a new run from its weights"

@@ -141,7 +141,7 @@ class EvalConfig(Section):
 class ServerConfig(Section):
     """A server that samples instead of an engine of this command."""
 
-    use = Use(read_by=MEASURING)
+    use = Use(read_by=MEASURING, on_resume="free")
     endpoint: str | None = setting(None, flag="--endpoint", metavar="URL", panel="Options")
     """URL of a server that speaks OpenAI's chat completions, such as http://localhost:8000/v1. The
     model is then named as the server names it."""
