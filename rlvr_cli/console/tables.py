@@ -167,10 +167,12 @@ def in_words(estimate: dict[str, Any] | None) -> str:
 
 def sampling_in_words(problems: int, sampling: Mapping[str, Any]) -> str:
     """Describe how many responses were sampled, and with which settings."""
+    limit = f"at most {sampling['max_tokens']} tokens"
+    if sampling["max_tokens"] is None:  # that of a server, which nobody set
+        limit = "the server's limit of tokens"
     return (
         f"{plural(problems, 'problem')} x {plural(sampling['samples'], 'sample')}, temperature "
-        f"{sampling['temperature']:g}, top-p {sampling['top_p']:g}, at most "
-        f"{sampling['max_tokens']} tokens"
+        f"{sampling['temperature']:g}, top-p {sampling['top_p']:g}, {limit}"
     )
 
 
