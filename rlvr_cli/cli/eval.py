@@ -33,7 +33,12 @@ from rlvr_cli.evaluation.imported import Label, check_problems
 from rlvr_cli.evaluation.measure import evaluate, pass_at_1, prompt_seeds
 from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
 from rlvr_cli.evaluation.report import Cluster, Result, check_fields, judged_problems
-from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
+from rlvr_cli.evaluation.result_dir import (
+    PartialResult,
+    ResultDirectory,
+    file_names,
+    partial_result,
+)
 from rlvr_cli.model.loading import model_files
 from rlvr_cli.ranks.group import broadcast_from_first, is_first
 from rlvr_cli.rollout.sampler import Sampler
@@ -171,10 +176,7 @@ def _measure(
             if session.plan.config.rollout.ends:
                 conditions["ends"] = list(session.plan.config.rollout.ends)
             say_template(prompts, session, display)
-            if directory is None:
-                partial = PartialResult(None, conditions, params.samples)
-            else:
-                partial = directory.unfinished(task.file_name, conditions, params.samples)
+            partial = partial_result(directory, task.file_name, conditions, params.samples)
             with open_judge(judge, format=answer_format) as verifier:
                 sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
                 speed = _sample(sampler, task, prompts, params, partial, display)
@@ -215,12 +217,7 @@ def _sample(
 ) -> dict[str, float] | None:
     """Sample and judge the problems that an earlier command did not, and add their rows to the
     partial result. Return the speed, or None if no problem was left."""
-    if partial.dropped:
-        lines = plural(partial.dropped, "line")
-        display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
-    if partial.rows_of:
-        count = f"{len(partial.rows_of)} of {len(prompts)} problems"
-        display.say("resumed", f"{count} are done already")
+    say_resumed(partial, len(prompts), display)
     finished = set(broadcast_from_first(list(partial.rows_of)))
     name = task.label.data
     lengths: list[int] = []
@@ -244,6 +241,16 @@ def _sample(
         return None
     display.say("speed", f"{tokens:,} tokens, {tokens / seconds:,.0f} a second")
     return {"tokens": tokens, "seconds": seconds}
+
+
+def say_resumed(partial: PartialResult, problems: int, display: Display) -> None:
+    """Say how many of the problems an earlier command has done, and which lines of it are lost."""
+    if partial.dropped:
+        lines = plural(partial.dropped, "line")
+        display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
+    if partial.rows_of:
+        count = f"{len(partial.rows_of)} of {problems} problems"
+        display.say("resumed", f"{count} are done already")
 
 
 def _prompts_and_params(

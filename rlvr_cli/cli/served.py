@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.algorithm.reward import reward
-from rlvr_cli.cli.eval import problem_sets, sample_problems, say_fields, write_rows
+from rlvr_cli.cli.eval import problem_sets, sample_problems, say_fields, say_resumed, write_rows
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
@@ -16,8 +15,7 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, SamplingParams
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import chat_of, template_text
-from rlvr_cli.data.rows import attempt_of, row_of
-from rlvr_cli.data.sources import DEFAULT_PROMPT
+from rlvr_cli.data.rows import row_of
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.fingerprint import (
     Fingerprint,
@@ -25,33 +23,36 @@ from rlvr_cli.evaluation.fingerprint import (
     judge_fingerprint,
     rows_hash,
 )
-from rlvr_cli.evaluation.imported import CUT_OFF_REASONS, Label
+from rlvr_cli.evaluation.imported import ImportedResponse, Label, finish_reason, judged_rows
 from rlvr_cli.evaluation.measure import problem_seeds
 from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
 from rlvr_cli.evaluation.report import Result, judged_problems
-from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
+from rlvr_cli.evaluation.result_dir import (
+    PartialResult,
+    ResultDirectory,
+    file_names,
+    partial_result,
+)
 from rlvr_cli.evaluation.served import NoReplyError, Reply, Request, Server
-from rlvr_cli.setup.plan import choose_format
-from verifiers import OURS, Format, Verification, Verifier, open_judge
+from rlvr_cli.setup.plan import choose_format, with_boxed_prompt
+from verifiers import OURS, Format, Verifier, open_judge
 
-BOXED = "boxed"
-"""The format that a served model is asked for in place of ours, which nobody taught it."""
 UNPINNED = "weights, chat template, precision, top_k and what else the server decides"
 
 
 class Served:
     """A problem set as it is put to a served model."""
 
-    def __init__(self, config: Config, problems: ProblemSet) -> None:
-        self.config = config
+    def __init__(self, config: Config, problems: ProblemSet, judge: str = OURS) -> None:
+        self.config = with_boxed_prompt(config, problems)
         self.label = Label(config.model, problems.name)
-        template = config.data.prompt or problems.prompt
-        if template == DEFAULT_PROMPT and config.data.prompt is None:
-            template = BOXED
-        data = config.data.model_copy(update={"prompt": template})
-        self.answer_format = choose_format(problems, data)
-        self.template = template_text(template)
+        self.judge = judge
+        self.answer_format: Format = "any"
+        if judge == OURS:
+            self.answer_format = choose_format(problems, self.config.data)
+        self.template = template_text(self.config.data.prompt or problems.prompt)
         self.problems = problems.problems[: config.data.limit]
+        self.requests = self._requests()
         self.has_max_tokens = "max_tokens" in config.rollout.model_fields_set
         settings = config.eval
         self.params = SamplingParams(
@@ -61,10 +62,15 @@ class Served:
             top_p=settings.top_p,
         )
 
-    def messages(self, problem: Problem) -> list[dict[str, str]]:
-        """Return the chat that puts a problem to the model."""
-        chat = chat_of(problem, self.template, self.config.data.system)
-        return [{"role": role, "content": content} for role, content in chat]
+    def _requests(self) -> list[Request]:
+        """Return the request for the responses to each problem."""
+        requests = []
+        seeds = problem_seeds(self.problems, self.config.seed)
+        for problem, seed in zip(self.problems, seeds, strict=True):
+            chat = chat_of(problem, self.template, self.config.data.system)
+            messages = [{"role": role, "content": content} for role, content in chat]
+            requests.append(Request(messages, self.config.eval.samples, seed))
+        return requests
 
     def server(self) -> Server:
         """Return the server, as the configuration names it."""
@@ -80,13 +86,11 @@ class Served:
             has_max_tokens=self.has_max_tokens,
         )
 
-    def fingerprint(self, judge: str) -> Fingerprint:
+    def fingerprint(self) -> Fingerprint:
         """Return what the figures are measured with, and what a server leaves open."""
-        answer_format: Format = self.answer_format if judge == OURS else "any"
         params = vars(self.params)
         if not self.has_max_tokens:
             params = {**params, "max_tokens": None}
-        chats = [self.messages(problem) for problem in self.problems]
         return {
             "server": {
                 "endpoint": self.config.server.endpoint,
@@ -94,10 +98,10 @@ class Served:
                 "not pinned": UNPINNED,
             },
             "data": data_hash(self.problems),
-            "prompts": rows_hash([chat] for chat in chats),
+            "prompts": rows_hash([request.messages] for request in self.requests),
             "prompt": self.template,
             "sampling": {**params, "seed": self.config.seed},
-            **judge_fingerprint(answer_format, judge),
+            **judge_fingerprint(self.answer_format, self.judge),
         }
 
 
@@ -109,7 +113,7 @@ def eval_served(configs: Sequence[Config], options: ReportOptions, display: Disp
     """
     sets = problem_sets(configs, options)
     directory = None if options.out is None else ResultDirectory(options.out)
-    tasks = [Served(config, sets[config.data.source]) for config in configs]
+    tasks = [Served(config, sets[config.data.source], options.judge) for config in configs]
     names = file_names([task.label for task in tasks])
     results = []
     unanswered: list[str] = []
@@ -121,13 +125,9 @@ def eval_served(configs: Sequence[Config], options: ReportOptions, display: Disp
         for server in {task.config.model: task.server() for task in tasks}.values():
             server.models()
         for task, name in zip(tasks, names, strict=True):
-            conditions = task.fingerprint(options.judge)
-            if directory is None:
-                partial = PartialResult(None, conditions, task.params.samples)
-            else:
-                partial = directory.unfinished(name, conditions, task.params.samples)
-            answer_format = task.answer_format if options.judge == OURS else "any"
-            with open_judge(options.judge, format=answer_format) as verifier:
+            conditions = task.fingerprint()
+            partial = partial_result(directory, name, conditions, task.params.samples)
+            with open_judge(options.judge, format=task.answer_format) as verifier:
                 speed, failures = _ask(task, verifier, partial, display)
             unanswered += failures
             ids = [problem.id for problem in task.problems if problem.id in partial.rows_of]
@@ -150,17 +150,11 @@ def _ask(
 
     Return the speed, and why each problem without a reply has none.
     """
-    if partial.rows_of:
-        count = f"{len(partial.rows_of)} of {len(task.problems)} problems"
-        display.say("resumed", f"{count} are done already")
-    seeds = problem_seeds(task.problems, task.config.seed)
+    say_resumed(partial, len(task.problems), display)
     waiting = [
-        (problem, seed)
-        for problem, seed in zip(task.problems, seeds, strict=True)
+        (problem, request)
+        for problem, request in zip(task.problems, task.requests, strict=True)
         if problem.id not in partial.rows_of
-    ]
-    requests = [
-        Request(task.messages(problem), task.params.samples, seed) for problem, seed in waiting
     ]
     failures: list[str] = []
     counts: Counter[str] = Counter()
@@ -174,7 +168,7 @@ def _ask(
             if isinstance(replies, NoReplyError):
                 failures.append(f"{shortened(problem.id)}: {replies}")
             else:
-                rows = _judged(problem, replies, verifier)
+                rows = _judged(task.label, problem, replies, verifier)
                 partial.add(problem.id, rows)
                 counts["tokens"] += sum(reply.n_tokens or 0 for reply in replies)
                 shares.append(mean(row["verdict"] == "correct" for row in rows) or 0.0)
@@ -184,6 +178,7 @@ def _ask(
             )
             bar.tick(f"pass@1 {measured(mean(shares))}{rate}")
 
+        requests = [request for _, request in waiting]
         task.server().ask(requests, task.params, on_reply)
     if failures:
         display.warn(
@@ -196,30 +191,29 @@ def _ask(
     return {"tokens": counts["tokens"], "seconds": seconds}, failures
 
 
-def _judged(problem: Problem, replies: Sequence[Reply], verifier: Verifier) -> list[dict[str, Any]]:
-    """Judge the replies to a problem as rows."""
-    values = [
-        {
-            "prompt": None,
-            "response": reply.text,
-            "finish_reason": _finish_reason(reply),
-            "n_tokens": reply.n_tokens,
-        }
+def _judged(
+    label: Label, problem: Problem, replies: Sequence[Reply], verifier: Verifier
+) -> list[dict[str, Any]]:
+    """Return the rows of the replies to a problem, judged if it has an answer."""
+    responses = [
+        ImportedResponse(
+            place="",
+            label=label,
+            problem=problem,
+            response=reply.text,
+            finish_reason=finish_reason(reply.finish_reason),
+            n_tokens=reply.n_tokens,
+            prompt=None,
+            answer_format=None,
+        )
         for reply in replies
     ]
-    verifications: Sequence[Verification | None] = [None] * len(values)
     if problem.answer is not None:
-        attempts = [attempt_of({**row, "answer": problem.answer}) for row in values]
-        verifications = verifier.verify_many(attempts)
+        return judged_rows(responses, verifier)
     return [
-        row_of(problem, sample, row, verification, reward(verification) if verification else None)
-        for sample, (row, verification) in enumerate(zip(values, verifications, strict=True))
+        row_of(problem, sample, response.values, verification=None, reward=None)
+        for sample, response in enumerate(responses)
     ]
-
-
-def _finish_reason(reply: Reply) -> str | None:
-    """Return `length` if the server cut the response off, else its own word."""
-    return "length" if reply.finish_reason in CUT_OFF_REASONS else reply.finish_reason
 
 
 def sample_served(
@@ -230,12 +224,6 @@ def sample_served(
     task = Served(config, problems)
     server = task.server()
     server.models()
-    requests = [
-        Request(task.messages(problem), task.params.samples, seed)
-        for problem, seed in zip(
-            task.problems, problem_seeds(task.problems, config.seed), strict=True
-        )
-    ]
     rows: dict[int, list[dict[str, Any]]] = {}
     with open_judge(OURS, format=task.answer_format) as verifier:
 
@@ -244,7 +232,7 @@ def sample_served(
             if isinstance(replies, NoReplyError):
                 display.warn(f"{shortened(problem.id)}: no reply: {replies}")
             else:
-                rows[number] = _judged(problem, replies, verifier)
+                rows[number] = _judged(task.label, problem, replies, verifier)
 
-        server.ask(requests, task.params, on_reply)
+        server.ask(task.requests, task.params, on_reply)
     write_rows((jsonl_line(row) for number in sorted(rows) for row in rows[number]), out)

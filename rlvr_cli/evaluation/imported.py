@@ -86,6 +86,11 @@ class ImportedResponse:
     row_gold: str | None = None
     """The gold answer of the row itself. That of the problem counts, which may be a named set's."""
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """Return what a row has of the response and its prompt."""
+        return {key: getattr(self, key) for key in RESPONSE_KEYS}
+
 
 def read_responses(
     source: str,
@@ -207,16 +212,18 @@ def _identified(row_problem: Problem, file: str, number: int) -> Problem:
 
 
 def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]:
-    """Return how each response of a row ended: `length` if it was cut off, else the row's word in
-    lower case, or None if that is missing. Raises BadRowError."""
+    """Return how each response of a row ended. Raises BadRowError."""
     key = "finish_reason" if row.get("finish_reason") is not None else "stop_reason"
-    reasons: list[str | None] = []
-    for value in _values_of_responses(row, key, count):
-        word = value.strip().lower() if isinstance(value, str) else ""
-        if word in CUT_OFF_REASONS:
-            word = "length"
-        reasons.append(word or None)
-    return tuple(reasons)
+    return tuple(finish_reason(value) for value in _values_of_responses(row, key, count))
+
+
+def finish_reason(value: object) -> str | None:
+    """Return how a response ended: `length` if it was cut off, else another program's word in lower
+    case, or None if it is missing."""
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word in CUT_OFF_REASONS:
+        return "length"
+    return word or None
 
 
 def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
@@ -335,7 +342,9 @@ def row_format(responses: Sequence[ImportedResponse]) -> Format:
 
 
 def judged_rows(
-    responses: Sequence[ImportedResponse], verifier: Verifier, on_batch: Callable[[int], None]
+    responses: Sequence[ImportedResponse],
+    verifier: Verifier,
+    on_batch: Callable[[int], None] = lambda count: None,
 ) -> list[dict[str, Any]]:
     """Judge each response as a row. The rows of a problem are adjacent, and the problems in the
     order in which they first come. `on_batch` gets the number of responses of each batch."""
@@ -351,7 +360,7 @@ def judged_rows(
                 row_of(
                     response.problem,
                     sample,
-                    {key: getattr(response, key) for key in RESPONSE_KEYS},
+                    response.values,
                     verification,
                     reward(verification),
                 )

@@ -189,9 +189,11 @@ class Server:
                 max_tokens=params.max_tokens if self.has_max_tokens else openai.NOT_GIVEN,
                 extra_body=extra if self.template_arguments else None,
             )
-        except (openai.AuthenticationError, openai.PermissionDeniedError) as error:
-            raise self.failure(self._reason(error)) from None
-        except openai.NotFoundError as error:
+        except (
+            openai.AuthenticationError,
+            openai.PermissionDeniedError,
+            openai.NotFoundError,
+        ) as error:
             raise self.failure(self._reason(error)) from None
         except openai.OpenAIError as error:
             raise NoReplyError(self._reason(error)) from None

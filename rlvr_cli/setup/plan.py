@@ -115,11 +115,17 @@ def plan_evaluation(config: Config, problems: ProblemSet, date: datetime) -> Pla
 
     Chat templates may write `date`, unless the settings have another.
     """
-    if asks_for_boxed(config, problems):
-        config = with_values(config, "data", prompt=_BOXED)
+    config = with_boxed_prompt(config, problems)
     if config.data.date is None:
         config = with_values(config, "data", date=date)
     return plan_for(config, problems)
+
+
+def with_boxed_prompt(config: Config, problems: ProblemSet) -> Config:
+    """Return the configuration with the boxed prompt, if an evaluation asks for that by itself."""
+    if asks_for_boxed(config, problems):
+        return with_values(config, "data", prompt=_BOXED)
+    return config
 
 
 def asks_for_boxed(config: Config, problems: ProblemSet) -> bool:
