@@ -26,7 +26,7 @@ from rlvr_cli.evaluation.fingerprint import (
 from rlvr_cli.evaluation.imported import ImportedResponse, Label, finish_reason, judged_rows
 from rlvr_cli.evaluation.measure import problem_seeds
 from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
-from rlvr_cli.evaluation.report import Result, judged_problems
+from rlvr_cli.evaluation.report import UNJUDGED, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import (
     PartialResult,
     ResultDirectory,
@@ -171,12 +171,14 @@ def _ask(
                 rows = _judged(task.label, problem, replies, verifier)
                 partial.add(problem.id, rows)
                 counts["tokens"] += sum(reply.n_tokens or 0 for reply in replies)
-                shares.append(mean(row["verdict"] == "correct" for row in rows) or 0.0)
+                share = mean(
+                    row["verdict"] == "correct" for row in rows if row["verdict"] not in UNJUDGED
+                )
+                if share is not None:
+                    shares.append(share)
             seconds = time.perf_counter() - started
-            rate = (
-                f", {counts['tokens'] / seconds:,.0f} tokens a second" if counts["tokens"] else ""
-            )
-            bar.tick(f"pass@1 {measured(mean(shares))}{rate}")
+            rate = f"{counts['tokens'] / seconds:,.0f} tokens a second"
+            bar.tick(f"pass@1 {measured(mean(shares))}, {rate}")
 
         requests = [request for _, request in waiting]
         task.server().ask(requests, task.params, on_reply)
