@@ -13,6 +13,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.packing import ATTENTION
 from rlvr_cli.model.policy import Policy
+from rlvr_cli.ranks.group import is_joined
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.training.batch import micro_batches
@@ -303,7 +304,7 @@ def test_vllm_yields_a_group_while_others_are_still_being_sampled():
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 
     threads = torch.get_num_threads()
-    has_group = torch.distributed.is_initialized()  # by a test before, in this process
+    has_group = is_joined()  # by a test before, in this process
     engine = VllmEngine(make_model(), VOCAB, (STOP,), KV_MB, gpu_share=0.3)
     try:
         assert torch.get_num_threads() == threads
