@@ -35,7 +35,7 @@ VERIFIER_FLOORS = [
     ["equality"],
     ["values"],
     ["grammar"],
-    ["types"],
+    ["names", "types"],
 ]
 
 

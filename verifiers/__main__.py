@@ -1,4 +1,4 @@
-"""`rlvr-verify`, or `python -P -m verifiers`: rows in (`answer`, `response`), one verdict a row."""
+"""`rlvr-verify`, or `python -P -m verifiers`: rows in (`answer`, `response`), a verdict each."""
 
 import argparse
 import io
@@ -6,16 +6,18 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import IO
+from typing import IO, Any
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no state is to be saved: Ctrl-C ends it at once
 
 from verifiers.api import Verifier
 from verifiers.extraction.turns import ChatMarks
+from verifiers.names import ANSWERS, OTHER_RESPONSES, RESPONSES
 from verifiers.types import Attempt, as_text
 
 BATCH = 256  # rows that are judged and printed together
@@ -31,19 +33,49 @@ def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def read_row(line: str) -> dict:
-    """Return the row of one line. Raises KeyError, TypeError, ValueError or RecursionError."""
-    row = json.loads(line, parse_constant=refuse_constant)
-    if not isinstance(row, dict):
-        raise TypeError("not a JSON object")
-    for field in ("answer", "response"):
-        row[field] = as_text(row[field], field)
-    json.dumps(row.get("id"))
+def value_of(row: Any, path: str) -> Any:
+    """Return the value at a path such as `a.b`. Return None if there is none."""
+    for name in path.split("."):
+        row = row.get(name) if isinstance(row, dict) else None
     return row
 
 
+def first_path(row: dict, paths: Sequence[str]) -> str:
+    """Return the first path at which a row has a value, or else a null. Raises KeyError with the
+    first of all."""
+    for path in paths:
+        if value_of(row, path) is not None:
+            return path
+    for path in paths:
+        if path in row:
+            return path
+    raise KeyError(paths[0])
+
+
+def read_row(line: str) -> list[dict]:
+    """Return the id, the gold answer and the response of a line, once for each of its responses.
+    Raises KeyError, TypeError, ValueError or RecursionError."""
+    row = json.loads(line, parse_constant=refuse_constant)
+    if not isinstance(row, dict):
+        raise TypeError("not a JSON object")
+    path = first_path(row, (*RESPONSES, *OTHER_RESPONSES))
+    others = [name for name in RESPONSES if name != path and value_of(row, name) is not None]
+    if others and path in RESPONSES:
+        raise ValueError(f"it has {path} and {others[0]}: leave one of them out")
+    responses = value_of(row, path)
+    if not isinstance(responses, list):
+        responses = [responses]
+    answer_path = first_path(row, [name for name in ANSWERS if name != path])
+    answer = as_text(value_of(row, answer_path), answer_path)
+    json.dumps(row.get("id"))
+    return [
+        {"id": row.get("id"), "answer": answer, "response": as_text(response, path)}
+        for response in responses
+    ]
+
+
 def read_rows(stream: IO[bytes]) -> Iterator[dict | str]:
-    """Yield the row of each line that is not blank, or what is wrong with that line."""
+    """Yield the rows of each line that is not blank, or what is wrong with that line."""
     number = 0
     while line := stream.readline(LONGEST_LINE):
         number += 1
@@ -56,13 +88,13 @@ def read_rows(stream: IO[bytes]) -> Iterator[dict | str]:
         if not decoded.strip():
             continue
         try:
-            row = read_row(decoded)
+            rows = read_row(decoded)
         except KeyError as error:
             yield f"line {number}: no field {error}"
         except (ValueError, TypeError, RecursionError) as error:
             yield f"line {number}: {error}"
         else:
-            yield row
+            yield from rows
 
 
 def say(message: str) -> None:
@@ -71,9 +103,17 @@ def say(message: str) -> None:
         print(f"verifiers: {message}", file=sys.stderr)
 
 
+def open_rows(file: str) -> IO[bytes]:
+    """Open the file of this name, or stdin for `-`."""
+    if file != "-":
+        return open(file, "rb")
+    return io.BytesIO() if sys.stdin is None else sys.stdin.buffer
+
+
 def run() -> int:
-    """Judge the rows of stdin. Return 2 if any line could not be used, else 0."""
+    """Judge the rows of a file or of stdin. Return 2 if any line could not be used, else 0."""
     parser = argparse.ArgumentParser(prog="rlvr-verify", description=__doc__)
+    parser.add_argument("file", nargs="?", default="-", help="JSON lines (default: stdin)")
     parser.add_argument("--format", choices=["any", "think_answer", "boxed"], default="any")
     parser.add_argument("--workers", type=int, default=1, help="worker processes for hard answers")
     options = parser.parse_args()
@@ -84,7 +124,7 @@ def run() -> int:
     def usable_rows() -> Iterator[dict]:
         """Yield the rows, and report the first bad lines as soon as they are read."""
         nonlocal unusable
-        for row in read_rows(io.BytesIO() if sys.stdin is None else sys.stdin.buffer):
+        for row in read_rows(stream):
             if isinstance(row, dict):
                 yield row
                 continue
@@ -94,19 +134,26 @@ def run() -> int:
 
     rows = usable_rows()
     chat_marks = ChatMarks()
-    with Verifier(format=options.format, workers=options.workers) as verifier:
+    counts: Counter[str] = Counter()
+    with (
+        open_rows(options.file) as stream,
+        Verifier(format=options.format, workers=options.workers) as verifier,
+    ):
         while batch := list(islice(rows, BATCH)):
             attempts = [Attempt(row["response"], row["answer"]) for row in batch]
             chat_marks.add(attempt.response for attempt in attempts)
             for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
                 record = {field: getattr(verification, field) for field in RECORDED}
-                print(json.dumps({"id": row.get("id"), **record}))
+                print(json.dumps({"id": row["id"], **record}))
+                counts[verification.verdict] += 1
     if sys.stdout is not None:
         sys.stdout.flush()
     for line in chat_marks.lines():
         say(line)
     if unusable > MOST_ERRORS:
         say(f"{unusable} lines could not be used, the first {MOST_ERRORS} are named above")
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items()))
+    say(f"{counts.total()} responses: {verdicts or 'none'}")
     return 2 if unusable else 0
 
 

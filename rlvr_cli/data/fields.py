@@ -4,7 +4,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import LONGEST_ANSWER, format_value, shortened
 from rlvr_cli.core.types import FieldName, Problem, Turn
 from verifiers import boxed_answer, restored_commands
+from verifiers.names import ANSWERS, OTHER_RESPONSES, RESPONSES
 
 Gold = Literal["text", "hashes", "boxed"]
 """The place of a set's gold answer in its field: the whole text, after `####`, in the last box."""
@@ -29,32 +29,15 @@ ALIASES: dict[FieldName, tuple[str, ...]] = {
         "input",
         "messages",
     ),
-    "answer": (
-        "answer",
-        "solution",
-        "ground_truth",
-        "target",
-        "gold",
-        "final_answer",
-        "output",
-        "expected_answer",
-        "reward_model.ground_truth",
-        "verification_info.ground_truth",
-    ),
+    "answer": ANSWERS,
     "id": ("id", "problem_id", "question_id"),
-    "response": (
-        "response",
-        "responses",
-        "completion",
-        "completions",
-        "generation",
-        "generations",
-        "prediction",
-        "predictions",
-        "model_output",
-    ),
+    "response": RESPONSES,
 }
 """The paths at which each field is looked for, in this order."""
+_LISTS_OF_RESPONSES = ("model_outputs[*].model_output", "choices[*].message")
+"""The paths at which a list of responses is looked for if there is no name of a response."""
+_ERRORS = ("error", "response.body.error")
+"""The paths at which a row without a response may say why."""
 _SIMILAR: dict[FieldName, re.Pattern[str]] = {
     "problem": re.compile(""),
     "answer": re.compile(r"answer|truth|gold|target|solution|label|result|final", re.IGNORECASE),
@@ -73,7 +56,8 @@ _PROOF = "proof"
 _NO_ANSWERS = ("", "notfound", _PROOF)
 """The texts that sets such as NuminaMath-1.5 have in place of an answer."""
 _ROLES = {"human": "user", "gpt": "assistant", "developer": "system"}
-_STEP = re.compile(r"\.?([^.\[\]]+)|\[(-?\d{1,9})\]")
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]+)\]")
+_INDEX = re.compile(r"-?\d{1,9}")
 _SHOWN = 12
 """Field names in a message at most."""
 
@@ -85,30 +69,31 @@ class BadRowError(Exception):
 class FieldReader:
     """Reads rows as problems, and counts which fields they were read from.
 
-    `set_paths` are a problem set's paths, tried before `ALIASES`, and `gold` is the rule for its
-    answers. `user_paths` are tried alone. After a gold answer that came after `####`, the rule for
-    its field is `long` in the following rows.
+    `set_paths` are the paths of a problem set or of another program, tried before `ALIASES`, and
+    `gold` is the rule for the set's answers. `user_paths` are tried alone. After a gold answer that
+    came after `####`, the rule for its field is `long` in the following rows.
     """
 
     def __init__(
         self,
-        set_paths: Mapping[FieldName, str] | None = None,
+        set_paths: Mapping[str, Sequence[str]] | None = None,
         user_paths: Mapping[FieldName, str] | None = None,
         gold: Gold | None = None,
     ) -> None:
         set_paths = set_paths or {}
         self.user_paths = user_paths or {}
-        self.paths = dict(ALIASES)
-        for field, path in set_paths.items():
-            self.paths[field] = (path, *ALIASES[field])
+        self.paths: dict[FieldName, tuple[str, ...]] = {
+            field: (*set_paths.get(field, ()), *names) for field, names in ALIASES.items()
+        }
+        self._set_responses = set_paths.get("response", ())
         for field, path in self.user_paths.items():
             self.paths[field] = (path,)
         response_path = self.user_paths.get("response")
         if "answer" not in self.user_paths:  # a response is not its own gold answer
             self.paths["answer"] = tuple(p for p in self.paths["answer"] if p != response_path)
         self._rules: dict[str, Rule] = dict.fromkeys(_DERIVATIONS, "long")
-        if gold is not None and "answer" in set_paths:
-            self._rules[set_paths["answer"]] = gold
+        if gold is not None:
+            self._rules.update(dict.fromkeys(set_paths.get("answer", ()), gold))
         if "answer" in self.user_paths:
             self._rules[self.user_paths["answer"]] = "text"
         self.sources: dict[FieldName, Counter[str]] = {field: Counter() for field in ALIASES}
@@ -166,15 +151,17 @@ class FieldReader:
             raise BadRowError(self._missing(row, "problem"))
         else:
             text = ""
-        answer, _ = self._answer(row, None, "", need_answer)
-        extra = _without(row, response_path, *path.split("+"))
+        self.sources["response"][response_path] += 1
+        answer, _ = self._answer(row, None, response_path, need_answer)
+        extra = _without(row, first_step(response_path), *path.split("+"))
+        if text:
+            self.sources["problem"][path] += 1
         return Problem(self._id(row)[1], text, answer, extra), responses
 
     def describe_sources(self) -> str:
         """Describe the fields that were read: `problem from question, answer from …`."""
         parts = []
-        for field in ("problem", "answer"):
-            counts = self.sources[field]
+        for field, counts in self.sources.items():
             names = list(counts)
             if len(counts) > 1:
                 names = [f"{name} ({count})" for name, count in counts.most_common()]
@@ -212,14 +199,22 @@ class FieldReader:
         """Return the path of a row's responses and the responses: a text, a list of texts, or such
         a list as JSON in a text. Raises BadRowError if there is no path, or more than one."""
         paths = [path for path in self.paths["response"] if value_at(row, path) is not None]
+        if not paths and "response" not in self.user_paths:
+            others = (*OTHER_RESPONSES, *_LISTS_OF_RESPONSES)
+            paths = [path for path in others if value_at(row, path) is not None][:1]
+        value = value_at(row, paths[0]) if paths else None
+        if not isinstance(value, str | list):
+            error = value_at(row, _ERRORS[0]) or value_at(row, _ERRORS[1])
+            if error:
+                raise BadRowError(f"an error in place of a response: {shortened(str(error))}")
         if not paths:
             raise BadRowError(self._missing(row, "response"))
         path = paths[0]
-        if len(paths) > 1:
+        if len(paths) > 1 and path not in self._set_responses:
             raise BadRowError(
                 f"it has {path} and {paths[1]}: say which to judge, --field response={path}"
             )
-        value = lone_turn(value_at(row, path), path)
+        value = lone_turn(value, path)
         if isinstance(value, str) and path.endswith("s"):
             parsed = _parsed(value)
             value = parsed if isinstance(parsed, list) else value
@@ -241,9 +236,10 @@ class FieldReader:
         self, row: Mapping[str, Any], reply: str | None, chat_path: str, need_answer: bool
     ) -> tuple[str | None, str | None]:
         """Return the gold answer and its path. If no field has one, it is read from `reply`, the
-        last assistant turn of the chat at `chat_path`. Raises BadRowError."""
+        last assistant turn of the chat at `chat_path`. A response's path is given as that of a
+        chat without reply. Raises BadRowError."""
         reason = ""
-        fields = [(path, value_at(row, path)) for path in self.paths["answer"]]
+        fields = [(path, value_at(row, path)) for path in self.paths["answer"] if path != chat_path]
         if "answer" not in self.user_paths:
             fields.append((chat_path, reply))
         for path, value in fields:
@@ -286,7 +282,10 @@ class FieldReader:
         counts = self.sources[field].most_common(1)
         if counts:
             listing += f" (rows before it: {field} from {counts[0][0]})"
-        return f"no field {field}; {listing}: name the one that holds it, --field {field}={name}"
+        advice = f"name the one that holds it, --field {field}={name}"
+        if field == "answer" and self.sources["response"]:
+            advice += ", or the problem set that has it: rlvr eval SET --responses FILE"
+        return f"no field {field}; {listing}: {advice}"
 
     def _similar_name(self, leaves: Sequence[tuple[str, Any]], field: FieldName) -> str:
         """Return the name of a field that may be this one. Return NAME if there is none."""
@@ -305,7 +304,9 @@ class FieldReader:
 def value_at(row: Any, path: str) -> Any:
     """Return the value at a path such as `a.b[0].c`, in any case. Return None if there is none.
 
-    A text that holds JSON is parsed on the way. `a+b` joins two texts.
+    `a[*].b` is the list of all b. `a[b.c]` has the index that b.c holds. A text that holds JSON is
+    parsed on the way. `a+b` joins two texts. Raises BadRowError if `a[*][*]` would mix the lists of
+    several keys.
     """
     if isinstance(row, Mapping):
         key = _key(row, path)
@@ -319,23 +320,63 @@ def value_at(row: Any, path: str) -> Any:
     steps = list(_STEP.finditer(path))
     if "".join(step[0] for step in steps) != path:
         return None
-    value = row
-    for step in steps:
-        value = _value_inside(value, *step.groups())
+    return _value_inside(row, [(step[1], step[2]) for step in steps], row)
+
+
+def _value_inside(value: Any, steps: Sequence[tuple[str | None, str | None]], row: Any) -> Any:
+    """Return the value after the steps, each a name or the text of an index in brackets. Return
+    None if there is none."""
+    for position, (name, index) in enumerate(steps):
+        if isinstance(value, str):
+            value = _parsed(value)
+        if index == "*":
+            return _all_inside(value, steps[position + 1 :], row)
+        if isinstance(value, Mapping):
+            key = _key(value, name or index or "")
+            value = None if key is None else value[key]
+        elif index and isinstance(value, list | tuple):
+            value = _element(value, index, row)
+        else:
+            return None
     return value
 
 
-def _value_inside(value: Any, name: str | None, index: str | None) -> Any:
-    """Return what an object has under the name, or a list at the index. Return None if nothing."""
-    if isinstance(value, str):
-        value = _parsed(value)
-    if name and isinstance(value, Mapping):
-        key = _key(value, name)
-        return None if key is None else value[key]
-    if index and isinstance(value, list | tuple):
-        with suppress(IndexError):
-            return value[int(index)]
+def _element(values: Sequence[Any], index: str, row: Any) -> Any:
+    """Return the element of a list at an index, or at the index that the row has at a path. Return
+    None if there is none."""
+    number: Any = int(index) if _INDEX.fullmatch(index) else value_at(row, index)
+    if isinstance(number, list) and number:  # one of several right choices
+        number = number[0]
+    if type(number) is int and -len(values) <= number < len(values):
+        return values[number]
     return None
+
+
+def _all_inside(values: Any, steps: Sequence[tuple[str | None, str | None]], row: Any) -> Any:
+    """Return what every element of a list or an object has after the steps, as one list. Return
+    None if no element has anything."""
+    is_nested = (None, "*") in steps
+    if isinstance(values, Mapping):
+        has_lists = any(isinstance(value, list) for value in values.values())
+        if is_nested and has_lists and len(values) > 1:
+            keys = ", ".join(shortened(str(key)) for key in list(values)[:_SHOWN])
+            raise BadRowError(
+                f"it has lists of {keys}, which are not to be mixed: name one, as in "
+                f"--field response=PATH[{next(iter(values))}][*]…"
+            )
+        values = list(values.values())
+    if not isinstance(values, list | tuple):
+        return None
+    parts = [_value_inside(value, steps, row) for value in values]
+    if is_nested:
+        parts = [part for part_list in parts if part_list is not None for part in part_list]
+    return parts if any(part is not None for part in parts) else None
+
+
+def first_step(path: str) -> str:
+    """Return the field of a row in which a path begins."""
+    step = _STEP.match(path)
+    return path if step is None else step[1] or path
 
 
 def _without(row: Mapping[str, Any], *paths: str) -> dict[str, Any]:
@@ -450,8 +491,11 @@ def read_chat(value: list[dict[str, Any]], field: str) -> tuple[tuple[Turn, ...]
 
 
 def lone_turn(value: Any, field: str) -> Any:
-    """Return the text of a chat of one assistant turn, as TRL writes completions. Return any other
-    value unchanged. Raises BadRowError for a turn without role or text."""
+    """Return the text of an assistant's turn, or of a chat of one such turn, as TRL writes
+    completions. Return any other value unchanged. Raises BadRowError for a turn without role or
+    text."""
+    if isinstance(value, dict) and value.get("role") == "assistant":
+        return message_text(value) or ""
     if not is_chat(value) or len(value) > 1:
         return value
     ((role, text),) = _turns(value, field)
@@ -463,14 +507,28 @@ def _turns(value: list[dict[str, Any]], field: str) -> list[Turn]:
     turns: list[Turn] = []
     for turn in value:
         role = turn.get("role", turn.get("from"))
-        content = turn.get("content", turn.get("value"))
-        if isinstance(content, list) and all(isinstance(part, dict) for part in content):
-            texts = [part.get("text") for part in content]
-            content = None if None in texts else "".join(map(str, texts))
+        content = message_text(turn)
         if not isinstance(role, str) or not isinstance(content, str):
             raise BadRowError(f"field {field} has a turn without role and text")
         turns.append((_ROLES.get(role, role), content))
     return turns
+
+
+def message_text(message: Mapping[str, Any]) -> str | None:
+    """Return the text of a chat's turn, behind its thought in think tags if that is kept apart.
+    Return None if there is no text."""
+    content = message.get("content", message.get("value"))
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        thoughts = [part["reasoning"] for part in content if "reasoning" in part]
+        texts = [part.get("text") for part in content if "reasoning" not in part]
+        thought = thought or "".join(map(str, thoughts))
+        content = None if None in texts else "".join(map(str, texts))
+    if not isinstance(content, str):
+        content = None
+    if not isinstance(thought, str) or not thought:
+        return content
+    return f"<think>{thought}</think>{content or ''}"
 
 
 def checked_text(text: Any, field: str) -> str:

@@ -80,7 +80,10 @@ def load_problems(
     spec = find_spec(source) or ProblemSetSpec.model_construct(source=source)
     name = "stdin" if source == "-" else source
     prefix = prefix or bare_name(name)
-    reader = FieldReader(spec.fields, user_paths=fields, gold=spec.gold)
+    set_paths: dict[str, tuple[str, ...]] = {
+        field: (path,) for field, path in (spec.fields or {}).items()
+    }
+    reader = FieldReader(set_paths, user_paths=fields, gold=spec.gold)
     field, _, values_text = (where or "").partition("=")
     field = field.strip()
     wanted = {value.strip() for value in values_text.split(",")}

@@ -158,7 +158,7 @@ def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow
         raise UserError(f"{source}: it has no {split} split; it has {', '.join(splits)}")
     known_split = cast(Split, split)
     if spec.sizes and spec.source == _PROCEDURAL:
-        return _numbered(source, chains.problems(split, spec.sizes[known_split], seed=chains.SEED))
+        return numbered(source, chains.problems(split, spec.sizes[known_split], seed=chains.SEED))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(source).parent / spec.source)
     if root is None:
@@ -187,7 +187,7 @@ def _unknown_set(source: str) -> str:
     )
 
 
-def _numbered(name: str, rows: Iterable[Any], first: int = 1) -> Iterator[SourceRow]:
+def numbered(name: str, rows: Iterable[Any], first: int = 1) -> Iterator[SourceRow]:
     """Yield the rows, each with its place and number."""
     for number, row in enumerate(rows, first):
         yield f"{name}:{number}", number, row
@@ -210,7 +210,7 @@ def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow
             f"{spec.source}: the problem set cannot be loaded from the hub ({reason}); save a copy "
             f"as DIR/{copy} and add --set data.root=DIR, or give a .jsonl, .parquet or .csv file"
         ) from None
-    return _numbered(spec.source, map(dict, data))
+    return numbered(spec.source, map(dict, data))
 
 
 def file_rows(path: Path) -> Iterator[SourceRow]:
@@ -250,7 +250,7 @@ def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
     if wrapped is None:
         yield from chain(first_rows, rows)
     else:
-        yield from _numbered(name, wrapped)
+        yield from numbered(name, wrapped)
 
 
 def _wrapped_rows(value: Any) -> list[Any] | None:
@@ -264,7 +264,7 @@ def _wrapped_rows(value: Any) -> list[Any] | None:
 def _json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
     readable: Any = file if hasattr(file, "peek") else io.BufferedReader(file)
     if _ARRAY.match(readable.peek(64)):
-        yield from _numbered(name, json_values(name, readable))
+        yield from numbered(name, json_values(name, readable))
         return
     for number, line in enumerate(bounded_lines(name, readable), 1):
         place = f"{name}:{number}"
@@ -318,7 +318,7 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
             batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
             rows: list[Any] | None = []
             while rows is not None:
-                yield from _numbered(str(path), rows, first)
+                yield from numbered(str(path), rows, first)
                 first += len(rows)
                 with bounded(_BATCH_S, _BATCH_GIB * GIB):
                     rows = next(batches, None)

@@ -1,11 +1,13 @@
 """Read responses made elsewhere, and judge them without a model."""
 
 import hashlib
+import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -15,10 +17,19 @@ from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem, by_key
-from rlvr_cli.data.fields import BadRowError, FieldReader
+from rlvr_cli.data.fields import BadRowError, FieldReader, value_at
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.data.rows import RESPONSE_KEYS, ROW_KEYS, attempt_of, row_of
-from rlvr_cli.data.sources import file_rows, json_rows
+from rlvr_cli.data.shapes import (
+    INSPECT_LOG,
+    PLAIN,
+    Shape,
+    field_paths,
+    inspect_log,
+    rows_inside,
+    shape_of,
+)
+from rlvr_cli.data.sources import SourceRow, file_rows, json_rows, numbered
 from verifiers import Format, Verifier
 
 CUT_OFF_REASONS = {
@@ -52,6 +63,8 @@ OTHER_REASONS = {
     "unknown",
 }
 """Finish reasons that are known not to mean cut off."""
+ORDER = "order"
+"""The path of an id that joins the rows of a file with a problem set by their order."""
 _BATCH = 512
 """Responses that are judged between two ticks of the progress bar."""
 _SHOWN_REASONS = 5
@@ -99,37 +112,58 @@ def read_responses(
     fields: Mapping[FieldName, str] | None = None,
     golds: ProblemSet | None = None,
     model: str | None = None,
+    say: Callable[[str], None] = lambda line: None,
 ) -> list[ImportedResponse]:
     """Read the rows of a file, or of stdin if `source` is `-`.
 
     A row has an `answer` and a `response`, which is a text or a list of texts. Rows with the same
     `id`, or without one with the same `problem`, are of one problem. With `golds` each row is of a
     problem of that set, found by its id or its text. Rows that name no model are of `model`, which
-    is the file's name by default. The first `limit` problems of each label are read. Raises
-    UserError if the source cannot be read or is empty.
+    is the file's name by default. The first `limit` problems of each label are read. `say`
+    gets a line on what was read, and how. Raises UserError if the source cannot be read or is
+    empty.
     """
-    reader = ResponseReader(model or source_names([source])[0], fields, golds)
     if source == "-":
         name = "stdin"
         rows = json_rows(name, sys.stdin.buffer)
+    elif source.endswith(INSPECT_LOG):
+        name = source
+        rows = numbered(name, [inspect_log(Path(source))])
     else:
         name = source
         rows = file_rows(Path(source))
+    shape, rows = _recognized(name, rows)
+    reader = ResponseReader(model or source_names([source])[0], fields, golds, shape)
     parts = read_rows(rows, reader.read, limit=None, skip_bad=skip_bad)
     responses = [response for part in parts for response in part]
     if source != "-":
         _warn_if_changed(Path(source))
     if not responses:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
+    reader.check_order(name)
+    say(f"{name}: {reader.summary(responses)}")
     _warn_of_unknown_reasons(name, responses)
     return responses if limit is None else _first_problems(responses, limit)
+
+
+def _recognized(name: str, rows: Iterator[SourceRow]) -> tuple[Shape, Iterator[SourceRow]]:
+    """Return the shape of a file, and its rows, which may be inside a single object."""
+    first_rows = list(islice(rows, 2))
+    values = [value for _, _, value in first_rows if isinstance(value, dict)]
+    if not values:
+        return PLAIN, chain(first_rows, rows)
+    inside = rows_inside(values[0]) if len(first_rows) == 1 else None
+    if inside is None:
+        return shape_of(values[0]), chain(first_rows, rows)
+    shape, rows_of_object = inside
+    return shape, numbered(name, rows_of_object)
 
 
 class ResponseReader:
     """Reads rows as responses: to the problems of a named set, or each to its row's own problem.
 
-    `model` names the model of rows that name none, `fields` are the user's paths of the fields, and
-    `golds` is the named set.
+    `model` names the model of rows that name none, `fields` are the user's paths of the fields,
+    `golds` is the named set, and `shape` is that of the file.
     """
 
     def __init__(
@@ -137,26 +171,48 @@ class ResponseReader:
         model: str,
         fields: Mapping[FieldName, str] | None = None,
         golds: ProblemSet | None = None,
+        shape: Shape = PLAIN,
     ) -> None:
         self.model = model
         self.golds = golds
-        self.fields = FieldReader(user_paths=fields)
-        problems = golds.problems if golds else ()
-        self.by_id = {problem.id: problem for problem in problems}
+        self.shape = shape
+        paths = dict(fields or {})
+        self.is_ordered = paths.get("id") == ORDER
+        if self.is_ordered:
+            del paths["id"]
+            if golds is None:
+                raise UserError(f"--field id={ORDER}: name the problem set that has this order")
+        self.fields = FieldReader(shape.paths, user_paths=paths)
+        self.problems = golds.problems if golds else ()
+        self.by_id = {problem.id: problem for problem in self.problems}
         self.by_text = {problem.problem.strip(): problem for problem in self.by_id.values()}
+        self.rows = 0
+        self.repeated = 0
+        """How many rows held the responses of an earlier one."""
+        self.joined: Counter[str] = Counter()
+        """How often a row was joined with the named set by what."""
+        self.filters: Counter[str] = Counter()
+        """How many rows there are of each filter of the other program."""
+        self._seen: set[bytes] = set()
 
-    def read(self, place: str, number: int, row: Any) -> list[ImportedResponse]:
+    def read(self, place: str, number: int, row: Any) -> list[ImportedResponse] | None:
         """Return the responses of a row, which is the one of this number in its file, at `place`.
-        Raises BadRowError."""
+        Return None for a row whose responses came before. Raises BadRowError."""
+        self.rows += 1
+        if self.shape.repeats and isinstance(row, dict) and self._is_repeated(row):
+            self.repeated += 1
+            return None
         row_problem, texts = self.fields.judged(row, self.golds is None)
         file = place.rpartition(":")[0]
         if self.golds is None:
             problem = _identified(row_problem, file, number)
+        elif self.is_ordered:
+            problem = self._numbered(number, row_problem)
         else:
             problem = self._matching(row_problem, self.golds.name)
         label = self._label(row, file)
-        reasons = finish_reasons(row, len(texts))
-        token_counts = lengths(row, len(texts))
+        reasons = finish_reasons(row, len(texts), self.shape)
+        token_counts = lengths(row, len(texts), self.shape)
         prompt = row.get("prompt")
         if not isinstance(prompt, str):  # another tool's may be a chat, which is not rendered
             prompt = None
@@ -178,23 +234,100 @@ class ResponseReader:
             for text, reason, count in zip(texts, reasons, token_counts, strict=True)
         ]
 
+    def check_order(self, name: str) -> None:
+        """Raise UserError if rows were joined by order and are not as many as the problems."""
+        if self.is_ordered and self.rows != len(self.problems):
+            raise UserError(
+                f"{name}: {plural(self.rows, 'row')} for {plural(len(self.problems), 'problem')}; "
+                f"--field id={ORDER} needs one for each"
+            )
+
+    def summary(self, responses: Sequence[ImportedResponse]) -> str:
+        """Describe what was read and how it was joined."""
+        text = plural(self.rows, "row")
+        if self.shape.name:
+            text += f" as {self.shape.name}"
+        if self.filters:
+            kind = next(iter(self.filters))
+            text += f", filter {shortened(kind)} of {len(self.filters)}"
+        if self.repeated:
+            text += f", {self.repeated} of them with the responses of another left out"
+        problems = {(response.label, response.problem.id) for response in responses}
+        text += f"; {self.fields.describe_sources()}; {plural(len(responses), 'response')} to "
+        text += plural(len(problems), "problem")
+        if self.golds is not None:
+            ways = ", ".join(f"by {way} ({count})" for way, count in self.joined.items())
+            text += f", joined with {self.golds.name} {ways}"
+        return text
+
+    def _is_repeated(self, row: Mapping[str, Any]) -> bool:
+        """Return whether the row holds the responses of an earlier row once more."""
+        kind = row.get(self.shape.filter or "")
+        if kind is not None:
+            self.filters[str(kind)] += 1
+        values = [value_at(row, path) for path in self.shape.repeats]
+        digest = hashlib.sha256(json.dumps(values, default=str).encode()).digest()
+        if digest in self._seen:
+            return True
+        self._seen.add(digest)
+        return False
+
+    def _numbered(self, number: int, row_problem: Problem) -> Problem:
+        """Return the problem of the named set at the row's place. Raises BadRowError if the row has
+        another text."""
+        if number > len(self.problems):
+            raise BadRowError(f"the set has only {plural(len(self.problems), 'problem')}")
+        problem = self.problems[number - 1]
+        if self.by_id.get(row_problem.id, problem) is not problem:
+            raise BadRowError(f"by order it is to {problem.id}, but its id is {row_problem.id}")
+        _check_text(problem, row_problem.problem, f"row {number} of the set")
+        self.joined["order"] += 1
+        return problem
+
     def _matching(self, row_problem: Problem, name: str) -> Problem:
         """Return the problem of the set `name` that a row is about. Raises BadRowError if the set
         lacks it, or has it with another text."""
         text = row_problem.problem.strip()
-        problem = self.by_id.get(row_problem.id) or self.by_text.get(text)
+        problem = self.by_id.get(row_problem.id)
+        way = "id"
         if problem is None:
-            key = f"id {shortened(row_problem.id)}" if row_problem.id else "text"
-            raise BadRowError(f"no problem of {name} has its {key}")
-        if text not in ("", problem.problem.strip()):
-            raise BadRowError(f"problem {shortened(problem.id)} of {name} is another one")
+            problem = self.by_text.get(text)
+            way = "text"
+        if problem is None and text:  # a prompt that was rendered with a template
+            inside = [other for other_text, other in self.by_text.items() if other_text in text]
+            problem = inside[0] if len(inside) == 1 else None
+            way = "the text within its prompt"
+        elif problem is not None:
+            _check_text(problem, text, f"problem {shortened(problem.id)} of {name}")
+        if problem is None:
+            raise BadRowError(self._unmatched(row_problem, name))
+        self.joined[way] += 1
         return problem
+
+    def _unmatched(self, row_problem: Problem, name: str) -> str:
+        """Write that a set has no such problem, and for the first one how to join by order."""
+        key = f"id {shortened(row_problem.id)}" if row_problem.id else "text"
+        text = f"no problem of {name} has its {key}"
+        if self.joined or self.rows > 1:
+            return text
+        first = self.problems[0]
+        here = shortened(row_problem.problem) or f"id {shortened(row_problem.id)}"
+        return (
+            f"{text}. If the file has the set's order: --field id={ORDER}, but look whether its "
+            f"first row ({here}) is to {first.id} ({shortened(first.problem)})"
+        )
 
     def _label(self, row: Mapping[str, Any], file: str) -> Label:
         """Return the label of a row, with the set's or the file's name if it names no set."""
         default = file if self.golds is None else self.golds.name
-        model = row.get("model") or self.model
+        model = _first_value(row, field_paths(self.shape, "model"))[1] or self.model
         return Label(str(model), str(row.get(PROBLEM_SET) or default))
+
+
+def _check_text(problem: Problem, text: str, place: str) -> None:
+    """Raise BadRowError if a row has another text than the problem that it is about."""
+    if text.strip() not in ("", problem.problem.strip()):
+        raise BadRowError(f"{place} is another one")
 
 
 def _identified(row_problem: Problem, file: str, number: int) -> Problem:
@@ -211,10 +344,12 @@ def _identified(row_problem: Problem, file: str, number: int) -> Problem:
     return replace(row_problem, id=identity, extra=extra)
 
 
-def finish_reasons(row: Mapping[str, Any], count: int) -> tuple[str | None, ...]:
+def finish_reasons(
+    row: Mapping[str, Any], count: int, shape: Shape = PLAIN
+) -> tuple[str | None, ...]:
     """Return how each response of a row ended. Raises BadRowError."""
-    key = "finish_reason" if row.get("finish_reason") is not None else "stop_reason"
-    return tuple(finish_reason(value) for value in _values_of_responses(row, key, count))
+    path, value = _first_value(row, field_paths(shape, "finish_reason"))
+    return tuple(finish_reason(word) for word in _values_of_responses(path, value, count))
 
 
 def finish_reason(value: object) -> str | None:
@@ -226,13 +361,18 @@ def finish_reason(value: object) -> str | None:
     return word or None
 
 
-def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
+def lengths(row: Mapping[str, Any], count: int, shape: Shape = PLAIN) -> tuple[int | None, ...]:
     """Return the number of tokens of each response of a row, or None if it is missing. A table may
     have 12.0 or "12". Raises BadRowError."""
-    if count > 1 and isinstance(row.get("n_tokens"), int | float | str):
-        raise BadRowError(f"n_tokens is one number for {count} responses; a list has one for each")
+    path, lengths_value = _first_value(row, field_paths(shape, "n_tokens"))
+    if count > 1 and isinstance(lengths_value, int | float | str):
+        if path == "n_tokens":
+            raise BadRowError(
+                f"{path} is one number for {count} responses; a list has one for each"
+            )
+        lengths_value = None  # a server counts the tokens of a request
     numbers: list[int | None] = []
-    for value in _values_of_responses(row, "n_tokens", count):
+    for value in _values_of_responses(path, lengths_value, count):
         digits = str(value).removesuffix(".0")
         is_short = len(digits) <= _NUMBER_DIGITS
         is_number = is_short and digits.isdecimal() and int(digits) < _MOST_TOKENS
@@ -240,12 +380,21 @@ def lengths(row: Mapping[str, Any], count: int) -> tuple[int | None, ...]:
     return tuple(numbers)
 
 
-def _values_of_responses(row: Mapping[str, Any], key: str, count: int) -> list[Any]:
+def _first_value(row: Mapping[str, Any], paths: Sequence[str]) -> tuple[str, Any]:
+    """Return the first path at which a row has a value, and the value, or the last path and
+    None."""
+    for path in paths:
+        value = value_at(row, path)
+        if value is not None:
+            return path, value
+    return paths[-1], None
+
+
+def _values_of_responses(path: str, value: Any, count: int) -> list[Any]:
     """Return one value for each response of a row: the elements of a list, else the value."""
-    value = row.get(key)
     values = value if isinstance(value, list) else [value] * count
     if len(values) != count:
-        raise BadRowError(f"{key} has {len(values)} values for {plural(count, 'response')}")
+        raise BadRowError(f"{path} has {len(values)} values for {plural(count, 'response')}")
     return values
 
 

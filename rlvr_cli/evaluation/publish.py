@@ -3,7 +3,7 @@ eval`: figures to the terminal, rows to a pipe, everything to `--out`."""
 
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,7 +136,8 @@ def score(
     gold_set = None
     if golds:
         gold_set = load_problems(canonical(golds[0]), data.split or "test", root=data.root)
-    responses = _read(sources, data, gold_set)
+    readings: list[str] = []
+    responses = _read(sources, data, gold_set, readings.append)
     _check(responses, options.by)
     parts = _parts(responses, data.answer_format, options.judge)
     directory = None if options.out is None else ResultDirectory(options.out)
@@ -144,6 +145,8 @@ def score(
         _warn_of_golds(responses, equality, display)
         problems = {part.label: part.problems for part in parts}
         baselines = read_baselines(options, problems, equality)
+    for reading in readings:
+        display.say("read", reading)
     if gold_set is not None and data.limit is None:
         _warn_of_missing(parts, len(gold_set.problems), display)
     if directory is not None:
@@ -157,9 +160,12 @@ def score(
 
 
 def _read(
-    sources: Sequence[str], data: DataConfig, gold_set: ProblemSet | None
+    sources: Sequence[str],
+    data: DataConfig,
+    gold_set: ProblemSet | None,
+    say: Callable[[str], None],
 ) -> list[ImportedResponse]:
-    """Read the responses of all files."""
+    """Read the responses of all files, and say how each was read."""
     responses = []
     for source, name in zip(sources, source_names(sources), strict=True):
         responses += read_responses(
@@ -169,6 +175,7 @@ def _read(
             fields=data.fields,
             golds=gold_set,
             model=name,
+            say=say,
         )
     return responses
 

@@ -65,7 +65,32 @@ def test_chat_marks_that_hide_answers_are_said_in_one_line() -> None:
     responses = ("<|ponder|>5<|reply|>6", chat, "6")
     done = run("\n".join(json.dumps({"answer": 6, "response": text}) for text in responses))
     assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()][1:] == 2 * ["correct"]
-    transcripts, unknown = done.stderr.splitlines()
+    transcripts, unknown, counts = done.stderr.splitlines()
     assert "1 of 3 responses are whole transcripts" in transcripts
     assert "1 of 3 responses hold what looks like a chat mark" in unknown
+    assert counts == "verifiers: 3 responses: 2 correct, 1 wrong"
     assert done.returncode == 0
+
+
+def test_rows_have_the_names_that_eval_reads_and_each_response_a_line(tmp_path) -> None:
+    rows = [
+        {"id": 1, "gold_answer": "2", "output": "It is 2."},
+        {"id": 2, "gt": 3, "responses": ["3", "4"]},
+        {"id": 3, "reward_model": {"ground_truth": "5"}, "completion": "5", "output": "long"},
+    ]
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("", str(path))
+    verdicts = [(row["id"], row["verdict"]) for row in map(json.loads, done.stdout.splitlines())]
+    assert verdicts[:3] == [(1, "correct"), (2, "correct"), (2, "wrong")]
+    assert verdicts[3] == (3, "wrong")  # a field `output` beside a response is a gold answer
+    assert done.stderr == "verifiers: 4 responses: 2 correct, 2 wrong\n"
+
+
+def test_a_row_with_two_responses_and_a_file_that_is_not_there_are_one_line(tmp_path) -> None:
+    row = {"answer": 1, "response": "1", "completion": "2"}
+    done = run(json.dumps(row))
+    assert "line 1: it has response and completion: leave one of them out" in done.stderr
+    done = run("", str(tmp_path / "no.jsonl"))
+    assert done.returncode == 2
+    assert done.stderr == f"verifiers: {tmp_path}/no.jsonl: No such file or directory\n"
