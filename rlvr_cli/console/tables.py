@@ -5,9 +5,11 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from rlvr_cli.core.text import plural
+from rlvr_cli.core.types import by_key
 
 TABLE = "table"
 Figures = dict[str, Any]
@@ -27,6 +29,8 @@ _TABULAR = r"""\begin{tabular}{%s}
 \end{tabular}"""
 """A table of LaTeX, from the letters of its columns, its header and its rows."""
 _LONGEST_CELL = 32
+_DIGITS = len("0.433")
+"""The length of a share as tables print it."""
 COLUMNS = (
     "model",
     "data",
@@ -201,12 +205,28 @@ def as_markdown(report: Figures) -> str:
 def as_latex(report: Figures) -> str:
     """Format the tables of a report in LaTeX, for a document that uses the package booktabs."""
     texts = [f"% {' '.join(report['command'].split())}\n% {_note(report)}"]
-    for table in report_tables(report):
+    for number, table in enumerate(report_tables(report)):
         header, *rows = ([_latex(cell) for cell in line] for line in table)
+        if number == 0:
+            _embolden_best(table[0], rows)
         columns = "".join("l" if name in _WORDS else "r" for name in header)
         lines = " \\\\\n".join(" & ".join(row) for row in rows)
         texts.append(_TABULAR % (columns, " & ".join(header), lines))
     return "\n\n".join(texts)
+
+
+def _embolden_best(header: Sequence[str], rows: Sequence[list[str]]) -> None:
+    """Embolden the best of the results on a set at a k, if its digits are above those of all
+    others, and all have as many problems."""
+    first = header.index("problems")
+    labels = itemgetter(header.index("data"), header.index("k"))
+    for group in by_key(rows, labels).values():
+        if len({row[first] for row in group}) == 1 < len(group):
+            for column in range(first + 1, len(header)):
+                *_, second, best = sorted(group, key=itemgetter(column))
+                value = best[column][:_DIGITS]
+                if value > second[column][:_DIGITS]:
+                    best[column] = rf"\textbf{{{value}}}{best[column][_DIGITS:]}"
 
 
 def _latex(cell: object) -> str:

@@ -178,6 +178,27 @@ def test_latex_prints_any_name_and_sets_intervals_in_small_letters():
     )
 
 
+def bold(*entries) -> list[str]:
+    text = as_latex({"command": "", "results": list(entries)})
+    return [part.partition("}")[0] for part in text.split(r"\textbf{")[1:]]
+
+
+def result(model, value, problems=9, data="d") -> dict:
+    one = {"1": estimate(value, problems)}
+    return entry(model=model, data=data, **{"pass@k": one, "cons@k": {"1": None}})
+
+
+def test_latex_emboldens_the_best_only_if_it_is_one():
+    assert bold(result("a", 0.5), result("b", 0.625), result("c", 0.25)) == ["0.625"]
+    assert bold(result("a", 0.5)) == []  # the best of one
+    assert bold(result("a", 0.5), result("b", 0.50049)) == []  # as printed, both are
+    assert bold(result("a", 0.5), result("b", 0.625, problems=8)) == []
+    assert bold(result("a", 0.5), result("b", 0.625, data="e")) == []
+    assert bold(*(result(m, v, data=d) for m, v, d in
+                  (("a", 0.5, "d"), ("a", 0.9, "e"), ("b", 1.0, "d"), ("b", 0.25, "e")))
+                ) == ["0.900", "1.000"]  # fmt: skip
+
+
 def test_csv_has_a_row_for_each_figure():
     part = {"pass@k": {"1": estimate(0.25, 4)}, "cons@k": {"1": None}, "response_length": 5.0}
     part |= {"format_share": None, "cut_off_share": 0.0}
