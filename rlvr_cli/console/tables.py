@@ -71,22 +71,24 @@ _CSV = (
 )
 _WORDS = ("model", "data", "baseline", "metric")
 """The columns of words, which LaTeX sets flush left."""
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "_": r"\_",
-    "&": r"\&",
-    "%": r"\%",
-    "#": r"\#",
-    "$": r"\$",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "±": r"$\pm$",
-}
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "{": r"\{",
+        "}": r"\}",
+        "_": r"\_",
+        "&": r"\&",
+        "%": r"\%",
+        "#": r"\#",
+        "$": r"\$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "|": r"\textbar{}",
+        "±": r"$\pm$",
+    }
+)
 """What LaTeX prints as this character."""
 
 
@@ -97,6 +99,7 @@ def by_k(entries: Sequence[Figures], names: Sequence[str] = COLUMNS) -> Table:
         for entry in entries:
             if str(k) in entry["pass@k"]:
                 estimate = entry["pass@k"][str(k)]
+                any_form = entry.get("any_form") if k == 1 else None
                 cells = {
                     **entry,
                     "version": entry["data_version"] or "",
@@ -104,9 +107,7 @@ def by_k(entries: Sequence[Figures], names: Sequence[str] = COLUMNS) -> Table:
                     "problems": str(counted(estimate)),
                     "pass@k [95 %]": in_words(estimate),
                     "cons@k [95 %]": in_words(entry["cons@k"][str(k)]),
-                    "pass@1 in any form [95 %]": in_words(
-                        entry.get("any_form") if k == 1 else None
-                    ),
+                    "pass@1 in any form [95 %]": in_words(any_form),
                 }
                 table.append([cells[name] for name in names])
     return _without_empty_columns(table)
@@ -205,33 +206,32 @@ def as_markdown(report: Figures) -> str:
 def as_latex(report: Figures) -> str:
     """Format the tables of a report in LaTeX, for a document that uses the package booktabs."""
     texts = [f"% {' '.join(report['command'].split())}\n% {_note(report)}"]
-    for number, table in enumerate(report_tables(report)):
+    for table in report_tables(report):
         header, *rows = ([_latex(cell) for cell in line] for line in table)
-        if number == 0:
-            _embolden_best(table[0], rows)
+        if "baseline" not in header:
+            _embolden_best(rows, header.index("problems"))
         columns = "".join("l" if name in _WORDS else "r" for name in header)
         lines = " \\\\\n".join(" & ".join(row) for row in rows)
         texts.append(_TABULAR % (columns, " & ".join(header), lines))
     return "\n\n".join(texts)
 
 
-def _embolden_best(header: Sequence[str], rows: Sequence[list[str]]) -> None:
-    """Embolden the best of the results on a set at a k, if its digits are above those of all
-    others, and all have as many problems."""
-    first = header.index("problems")
-    labels = itemgetter(header.index("data"), header.index("k"))
-    for group in by_key(rows, labels).values():
-        if len({row[first] for row in group}) == 1 < len(group):
-            for column in range(first + 1, len(header)):
+def _embolden_best(rows: Sequence[list[str]], count: int) -> None:
+    """Embolden the best of the results on a set at a k or level, if one is above all others as
+    printed, and all are of equally many problems. The k or level is in the column before `count`,
+    which has the number of problems."""
+    set_and_k = itemgetter(1, count - 1)
+    for group in by_key(rows, set_and_k).values():
+        if len({row[count] for row in group}) == 1 < len(group):
+            for column in range(count + 1, len(group[0])):
                 *_, second, best = sorted(group, key=itemgetter(column))
-                value = best[column][:_DIGITS]
-                if value > second[column][:_DIGITS]:
-                    best[column] = rf"\textbf{{{value}}}{best[column][_DIGITS:]}"
+                if best[column][:_DIGITS] > second[column][:_DIGITS]:
+                    best[column] = re.sub(r"^\S+", r"\\textbf{\g<0>}", best[column])
 
 
 def _latex(cell: object) -> str:
     """Write a cell for LaTeX, an interval in small letters."""
-    text = " ".join(str(cell).split()).translate(str.maketrans(_LATEX))
+    text = " ".join(str(cell).split()).translate(_LATEX)
     text = re.sub(r"^(?=[\[*])", "{}", text)  # else an option of the line break before it
     text = re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)
     return re.sub(r" (\[\S+, \S+\])", r" {\\small \1}", text)
