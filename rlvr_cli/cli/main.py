@@ -149,21 +149,29 @@ def eval_(
         Texts, output(help="Judge responses from files or - instead of sampling.")
     ] = None,
     against: Annotated[
-        File, report(help="Compare with this earlier result, paired by problem.")
+        File,
+        report(
+            help="Compare with this earlier result, paired by problem. Results of one command are "
+            "compared with its first."
+        ),
     ] = None,
     by: Annotated[Texts, report(help="Also report figures by this field of the problems.")] = None,
     k: Annotated[
         Texts,
         report(
             "--k",
-            help="Values of k for pass@k and cons@k, e.g. 1,4,16. Default: 1, 2, 4, … up to -n.",
+            help="Values of k for pass@k and cons@k (maj@k; avg@n is pass@1), e.g. 1,4,16. "
+            "Default: 1, 2, 4, … up to -n.",
         ),
     ] = None,
     list_: Annotated[bool, output("--list", help="List the problem sets.")] = False,
     judge: Annotated[str, report(help="Judge: rlvr or math-verify.")] = "rlvr",
     format: Annotated[
-        Literal["table", "md", "csv", "json"],
-        report(help="Format of the figures: a table on the screen, or one of these on stdout."),
+        Literal["table", "md", "latex", "csv", "json"],
+        report(
+            help="Format of the figures: a table on the screen, or one of these on stdout (latex "
+            "for booktabs, csv with a figure a row)."
+        ),
     ] = "table",
     out: Annotated[File, output(help="Write report and responses to this new directory.")] = None,
     quiet: options.Quiet = False,

@@ -2,19 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from rlvr_cli.console import tables
 from rlvr_cli.console.display import Display
+from rlvr_cli.console.tables import Figures
 from rlvr_cli.core.text import plural, shortened
 
 _SMALL_DIFFERENCE = 0.05
 """Difference in pass@1 that a comparison should be able to show."""
+_COMPARED = ("model ", "server.model ", "data ")
+"""Parts of a fingerprint that a comparison shows anyway: by name, or problem by problem."""
 _MISSED_SHARE = 0.01
 """Share of right answers in another form up to which the two figures tell the same."""
 
 
-def show_results(entries: Sequence[dict[str, Any]], display: Display) -> None:
+def show_results(entries: Sequence[Figures], display: Display) -> None:
     """Show the figures of each result, and a table of all at each k."""
     has_several = len(entries) > 1
     for entry in entries:
@@ -23,9 +25,10 @@ def show_results(entries: Sequence[dict[str, Any]], display: Display) -> None:
     if has_several:
         columns = ["model", "data", *columns]
     display.table(tables.by_k(entries, columns))
+    display.say("names", tables.OTHER_NAMES)
 
 
-def _show_result(entry: dict[str, Any], name_model: bool, display: Display) -> None:
+def _show_result(entry: Figures, name_model: bool, display: Display) -> None:
     """Show the figures of a result, and warn of what they leave out."""
     verifier = entry["fingerprint"]["verifier"]
     sampling = entry["fingerprint"].get("sampling")
@@ -54,7 +57,7 @@ def _show_result(entry: dict[str, Any], name_model: bool, display: Display) -> N
     if "any_form" in entry:
         _show_any_form(entry["any_form"], pass_at_1, verifier["format"], display)
     for field in entry.get("by", {}):
-        display.table(tables.by_field(entry, field), is_result=True)
+        display.table(tables.by_field([entry], field), is_result=True)
     unjudged = entry["timeouts"] + entry["unparseable_golds"]
     if unjudged:
         display.warn(
@@ -65,7 +68,7 @@ def _show_result(entry: dict[str, Any], name_model: bool, display: Display) -> N
 
 
 def _show_any_form(
-    any_form: dict[str, Any], pass_at_1: dict[str, Any] | None, format: str, display: Display
+    any_form: Figures, pass_at_1: Figures | None, format: str, display: Display
 ) -> None:
     """Show pass@1 of right answers in any form, and warn if the format misses some of them."""
     words = "where a right answer counts in any form"
@@ -80,18 +83,25 @@ def _show_any_form(
         )
 
 
-def show_comparison(
-    comparison: dict[str, Any], against: str, has_model: bool, display: Display
-) -> None:
+def show_paired(comparisons: Sequence[Figures], display: Display) -> None:
+    """Show how results of one command differ from their baselines, and in which conditions."""
+    display.result("paired", tables.PAIRED)
+    display.table(tables.differences(comparisons), is_result=True)
+    for comparison in comparisons:
+        model = comparison["model"]
+        for difference in comparison["differs"]:
+            if not difference.startswith(_COMPARED):
+                display.say("differs in", f"{model}: {difference}")
+        _warn_of_problems(comparison, f"{model}: ", comparison["against"], display)
+
+
+def show_comparison(comparison: Figures, against: str, has_model: bool, display: Display) -> None:
     """Show how a result differs from its baseline, which was read from `against`, and warn of what
     the differences leave out. `has_model`: the fingerprint says which model it is of."""
-    baseline = comparison["against"]
-    if comparison["against_data"]:
-        baseline += f" on {comparison['against_data']}"
-    if comparison["against"] != against:
-        baseline += f" ({against})"
-    display.result("against", f"{baseline}, {plural(comparison['problems'], 'problem')}")
-    display.table(tables.differences(comparison), is_result=True)
+    count = plural(comparison["problems"], "problem")
+    display.result("against", f"{comparison['baseline']}, {count}")
+    table = [line[3:] for line in tables.differences([comparison])]
+    display.table(table, is_result=True)
     if "1" in comparison["pass@k"]:
         _warn_if_too_few(comparison["pass@k"]["1"], display)
     differing = comparison["differs"]
@@ -101,6 +111,11 @@ def show_comparison(
         differing = ["nothing of problems and judging; what made the responses is not known"]
     for difference in differing:
         display.say("differs in", difference)
+    _warn_of_problems(comparison, "", against, display)
+
+
+def _warn_of_problems(comparison: Figures, label: str, against: str, display: Display) -> None:
+    """Warn of problems that the differences leave out, and of those with two gold answers."""
     left_out = {
         f"not in {against}": comparison["missing"],
         f"only in {against}": comparison["only_there"],
@@ -108,14 +123,14 @@ def show_comparison(
     }
     for reason, count in left_out.items():
         if count:
-            display.warn(f"the differences leave out {plural(count, 'problem')} {reason}")
+            display.warn(f"{label}the differences leave out {plural(count, 'problem')} {reason}")
     golds = comparison["other_golds"]
     if golds:
         problems = f"{plural(len(golds), 'problem')} (such as {shortened(golds[0])})"
-        display.warn(f"{problems} with another gold answer there: judged by another answer")
+        display.warn(f"{label}{problems} with another gold answer there: judged by another answer")
 
 
-def _warn_if_too_few(difference: dict[str, Any], display: Display) -> None:
+def _warn_if_too_few(difference: Figures, display: Display) -> None:
     """Warn if the interval of a difference in pass@1 is too wide to show a small one, and say how
     many problems could."""
     low, high = difference["interval"]

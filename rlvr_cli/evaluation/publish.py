@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console import results as console
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.tables import TABLE, print_report
+from rlvr_cli.console.tables import TABLE, Figures, print_report
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.limits import usable_cores
@@ -38,6 +38,7 @@ from rlvr_cli.evaluation.report import (
     check_fields,
     chosen_ks,
     compare,
+    compare_with_first,
     count_any_form,
     judged_problems,
     report_entry,
@@ -282,13 +283,20 @@ def publish(
         report_entry(result, chosen_ks(options.ks, result), options.by) for result in results
     ]
     console.show_results(entries, display)
-    report: dict[str, Any] = {
+    comparisons = compare_with_first(results, entries)
+    if comparisons:
+        console.show_paired(comparisons, display)
+    elif len({result.model for result in results}) > 1:
+        display.say("paired", "no two results have a problem in common, so there is no difference")
+    report: Figures = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["rlvr", *sys.argv[1:]]),
         "results": entries,
     }
     if any(result.speed for result in results):
         report["speed"] = [result.speed for result in results]
+    if comparisons:
+        report["paired"] = comparisons
     failure = None
     if options.against is not None:
         try:
@@ -313,17 +321,23 @@ def publish(
 
 def _compare(
     results: Sequence[Result],
-    entries: Sequence[dict[str, Any]],
+    entries: Sequence[Figures],
     against: Path,
     baselines: Sequence[Result],
     display: Display,
-) -> list[dict[str, Any]]:
+) -> list[Figures]:
     """Compare each result with the baseline that matches it, at the k of its entry, and show how
     they differ."""
     comparisons = []
     for result, entry in zip(results, entries, strict=True):
         baseline = find_match(result.model, result.data, baselines, against)
         comparison = compare(result, baseline, ks=[int(k) for k in entry["pass@k"]])
+        name = baseline.model
+        if baseline.data:
+            name += f" on {baseline.data}"
+        if baseline.model != str(against):
+            name += f" ({against})"
+        comparison["baseline"] = name
         comparisons.append(comparison)
         console.show_comparison(comparison, str(against), "model" in result.fingerprint, display)
     return comparisons

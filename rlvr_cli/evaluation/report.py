@@ -220,6 +220,7 @@ def compare(result: Result, baseline: Result, ks: Sequence[int]) -> dict[str, An
         "data": result.data,
         "against": baseline.model,
         "against_data": baseline.data,
+        "baseline": baseline.model,
         "problems": len(pairs),
         "missing": len(result.problems) - len(shared),
         "only_there": len(baseline.problems) - len(shared),
@@ -237,6 +238,28 @@ def compare(result: Result, baseline: Result, ks: Sequence[int]) -> dict[str, An
                     [estimator(b, k).value for _, b in enough],
                 )
     return entry
+
+
+def compare_with_first(
+    results: Sequence[Result], entries: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Compare each result, at the k of its entry, with the first before it on the same problems.
+
+    Those on a set of its name come first. Sets of other names, such as two files, have a problem in
+    common if it has the same id and text, and no other gold answer.
+    """
+    comparisons = []
+    for number, result in enumerate(results):
+        ks = [int(k) for k in entries[number]["pass@k"]]
+        for earlier in sorted(results[:number], key=lambda other: other.data != result.data):
+            try:
+                comparison = compare(result, earlier, ks)
+            except UserError:  # they have no problem in common
+                continue
+            if earlier.data == result.data or not comparison["other_golds"]:
+                comparisons.append(comparison)
+                break
+    return comparisons
 
 
 def _golds_differ(problem: JudgedProblem, other: JudgedProblem) -> bool:

@@ -137,6 +137,10 @@ def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path)
         "0": 3,
         "1": 3,
     }
+    paired = report(tmp_path / "both")["paired"]
+    sides = [(pair["data"], pair["model"], pair["against"], pair["problems"]) for pair in paired]
+    assert sides == [("a.jsonl", "other", "tiny", 6), ("b.csv", "other", "tiny", 1)]
+    assert {pair["pass@k"]["1"]["value"] for pair in paired} == {0.0}
     assert len((tmp_path / "both/responses/a.jsonl--other.jsonl").read_text().splitlines()) == 24
     assert both.stderr.count("\na.jsonl") + both.stderr.count("\nother ") >= 2
 

@@ -91,5 +91,79 @@ def test_another_judge_takes_answers_of_any_form():
 def test_what_is_to_be_said_is_checked_at_once(capsys):
     asked = report_options(["1,4", "16"], ["level"], None, None, "rlvr", "md", ())
     assert (asked.ks, asked.by, asked.format) == ((1, 4, 16), ("level",), "md")
-    assert _run(["eval", "--format", "latex"]) == 2
-    assert "'latex' is not one of" in capsys.readouterr().err
+    assert _run(["eval", "--format", "xml"]) == 2
+    assert "'xml' is not one of" in capsys.readouterr().err
+
+
+def answered(right: str, **more) -> list[dict]:
+    """Rows of a response to each of six problems, right where the digits say so."""
+    return [
+        {"id": n, "problem": f"{n} + 1?", "answer": n + 1, "response": str(n + int(digit))} | more
+        for n, digit in enumerate(right)
+    ]
+
+
+def test_files_of_one_command_are_paired_with_the_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, right in (("base", "100000"), ("good", "111110"), ("odd", "011100")):
+        (tmp_path / f"{name}.jsonl").write_text(jsonl(*answered(right)))
+    given = [part for name in ("base", "good", "odd") for part in ("--responses", f"{name}.jsonl")]
+    done = invoke("eval", *given, "--format", "json", "--out", "r")
+    report = json.loads(done.stdout)
+    assert json.loads((tmp_path / "r/report.json").read_text())["paired"] == report["paired"]
+    assert [(item["model"], item["against"]) for item in report["paired"]] == [
+        ("good", "base"),
+        ("odd", "base"),
+    ]
+    good, odd = (item["pass@k"]["1"] for item in report["paired"])
+    # 4 of 6, all better: 2 of 16 signs. 2 of 6, three better and one worse: 10 of 16.
+    assert (good["value"], good["p"]) == (pytest.approx(4 / 6), 2 / 16)
+    assert (odd["value"], odd["p"]) == (pytest.approx(2 / 6), 10 / 16)
+    assert (
+        done.stderr.count("paired     a result less its baseline on the same problems; p is n") == 1
+    )
+    lines = done.stderr.splitlines()
+    at = next(
+        n for n, line in enumerate(lines) if line.startswith("model") and " baseline " in line
+    )
+    assert [line.split()[:5] for line in lines[at + 1 : at + 3]] == [
+        ["good", "good.jsonl", "base", "pass@1", "6"],
+        ["odd", "odd.jsonl", "base", "pass@1", "6"],
+    ]
+    assert "differs in" not in done.stderr
+    assert "warning" not in done.stderr
+    done = invoke("eval", *given, "--format", "latex", "--quiet")
+    assert done.stdout.count(r"\begin{tabular}") == 2
+    assert r"good & good.jsonl & base & pass@1 & 6 & 0.667 {\small [" in done.stdout
+
+
+def test_the_models_of_one_file_are_paired_on_each_of_its_sets():
+    rows = [
+        row | {"id": f"{data}{row['id']}", "problem": data + row["problem"]}
+        for model, right in (("m", "100000"), ("n", "111110"))
+        for data in "de"
+        for row in answered(right, model=model, problem_set=data)
+    ]
+    done = invoke("eval", "--responses", "-", "--format", "json", stdin=jsonl(*rows))
+    assert [
+        (item["model"], item["data"], item["against"], item["pass@k"]["1"]["better"])
+        for item in json.loads(done.stdout)["paired"]
+    ] == [("n", "d", "m", 4), ("n", "e", "m", 4)]
+
+
+def test_what_a_pair_leaves_out_or_judges_otherwise_is_said(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    base = answered("100000")
+    (tmp_path / "base.jsonl").write_text(jsonl(*base))
+    (tmp_path / "less.jsonl").write_text(jsonl(*answered("1111", verifier="boxed")))
+    other = [row | {"problem": f"other {row['id']}"} for row in base]
+    (tmp_path / "other.jsonl").write_text(jsonl(*other))
+    given = ("--responses", "base.jsonl", "--responses", "less.jsonl")
+    words = invoke("eval", *given).stderr
+    assert "warning    less: the differences leave out 2 problems only in base" in words
+    assert "differs in less: verifier.format 'boxed', theirs 'any'" in words
+    done = invoke("eval", "--responses", "base.jsonl", "--responses", "other.jsonl")
+    assert done.exit_code == 0
+    assert done.stderr.count("paired     no two results have a problem in common") == 1
+    one = invoke("eval", "--responses", "base.jsonl").stderr
+    assert "paired" not in one

@@ -1,5 +1,6 @@
 """`rlvr eval --responses`: rows of any tool become figures, each under its own label and format."""
 
+import csv
 import json
 
 import pytest
@@ -78,18 +79,15 @@ def test_files_are_joined_to_a_set_by_id_or_text_and_the_figures_are_handed_on(t
         (tmp_path / f"{name}.jsonl").write_text(jsonl(*rows))
     given = [part for name in "mn" for part in ("--responses", tmp_path / f"{name}.jsonl")]
     done = invoke("eval", tmp_path / "set.jsonl", *given, "--by", "level", "--format", "csv")
-    header, *lines = done.stdout.splitlines()
-    assert header == (
-        "model,data,version,problems,k,pass@k,low,high,cons@k,low,high,pass@1 in any form"
-    )
-    assert [(line.split(",")[0], *line.split(",")[3:6]) for line in lines] == [
-        ("m", "2", "1", "0.5"),
-        ("n", "2", "1", "0.75"),
-        ("n", "2", "2", "1.0"),
-    ]
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    assert [
+        (row["model"], row["n"], row["k"], row["value"])
+        for row in rows
+        if row["metric"] == "pass@k" and not row["level"]
+    ] == [("m", "2", "1", "0.5"), ("n", "2", "1", "0.75"), ("n", "2", "2", "1.0")]
     done = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "md")
     assert "| m | " in done.stdout.splitlines()[2]
-    assert "| 2 | 1 | 0.500 [" in done.stdout.splitlines()[2]
+    assert "| 1 | 2 | 0.500 [" in done.stdout.splitlines()[2]
     done = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "json")
     assert [left["model"] for left in json.loads(done.stdout)["results"]] == ["m", "n"]
 
@@ -102,8 +100,9 @@ def test_files_of_one_name_are_models_of_their_own(tmp_path, monkeypatch):
         (tmp_path / folder / "out.jsonl").write_text(jsonl({"id": "a", "response": response}))
     given = ("--responses", "A/out.jsonl", "--responses", "B/out.jsonl")
     done = invoke("eval", "set.jsonl", *given, "--format", "csv", "--out", "r")
-    actual = [line.split(",") for line in done.stdout.splitlines()[1:]]
-    assert [(line[0], line[5]) for line in actual] == [("A/out", "1.0"), ("B/out", "0.0")]
+    rows = csv.DictReader(done.stdout.splitlines())
+    actual = [(row["model"], row["value"]) for row in rows if row["metric"] == "pass@k"]
+    assert actual == [("A/out", "1.0"), ("B/out", "0.0")]
     shown = invoke("show", "r").stdout
     assert "r: A/out on set.jsonl" in shown
     assert shown.count("1 of 1") == shown.count("0 of 1") == 1
@@ -216,14 +215,15 @@ def test_two_files_are_compared_with_what_only_one_has_or_judges_otherwise(tmp_p
     assert f"the differences leave out 1 problem only in {tmp_path / 'theirs'}" in done.stderr
     assert "1 problem (such as 3) with another gold answer there" in done.stderr
     assert f"against    responses on stdin ({tmp_path / 'theirs'}), 4 problems" in done.stderr
-    by, kinds, compared = done.stdout.split("\n\n")[1:]
+    by, kinds, compared, _ = done.stdout.split("\n\n")[1:]
     # Wilson at 4 x 0.75 x 0.25 / 0.25 = 3 problems.
-    assert by.splitlines()[2] == "| 1 | 4 | 0.750 [0.256, 0.963] |"
-    assert kinds.splitlines()[0] == "| kind | problems | pass@1 [95 %] |"
+    assert by.splitlines()[2] == "| responses | stdin | 1 | 4 | 0.750 [0.256, 0.963] |"
+    assert kinds.splitlines()[0] == "| model | data | kind | problems | pass@1 [95 %] |"
     # Three of four better by 1: 3/4, all four signs alike or not: 2 of 8 as far.
-    assert compared.splitlines()[2].startswith("| pass@1 | 4 | 0.750 [")
-    assert compared.splitlines()[2].endswith("| 3 | 0 |")
-    p = float(compared.splitlines()[2].split("|")[4])
+    line = compared.splitlines()[2]
+    assert f"| responses on stdin ({tmp_path / 'theirs'}) | pass@1 | 4 | 0.750 [" in line
+    assert line.endswith("| 3 | 0 |")
+    p = float(line.split("|")[7])
     assert p == 0.25
 
 

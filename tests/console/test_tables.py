@@ -1,8 +1,14 @@
 """Tables of figures, on entries made by hand."""
 
+import csv
+
 import pytest
 
 from rlvr_cli.console.tables import (
+    FORMATS,
+    as_csv,
+    as_latex,
+    as_markdown,
     by_field,
     by_k,
     counted,
@@ -55,48 +61,173 @@ def test_shares_and_counts():
 
 def test_a_line_for_every_k():
     assert by_k([entry()], ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"]) == [
-        ["k", "problems", "pass@k [95 %]", "cons@k [95 %]"],
-        ["1", "9", "0.500 [0.400, 0.600]", "0.500 [0.400, 0.600]"],
-        ["2", "9", "0.625 [0.525, 0.725]", "0.500 [0.400, 0.600]"],
-        ["4", "8", "0.750 [0.650, 0.850]", "-"],
+        ("k", "problems", "pass@k [95 %]", "cons@k [95 %]"),
+        ("1", "9", "0.500 [0.400, 0.600]", "0.500 [0.400, 0.600]"),
+        ("2", "9", "0.625 [0.525, 0.725]", "0.500 [0.400, 0.600]"),
+        ("4", "8", "0.750 [0.650, 0.850]", "-"),
     ]
+
+
+def test_a_column_that_is_empty_in_every_row_is_left_out():
+    names = ("model", "data", "k", "problems", "pass@k [95 %]", "cons@k [95 %]")
+    assert by_k([entry(), entry(model="n")])[0] == names  # neither version nor any form
+    unknown = dict.fromkeys("124")
+    assert by_k([entry(**{"cons@k": unknown})])[0] == names[:-1]
+    assert by_k([entry(**{"cons@k": unknown}), entry()])[0] == names
 
 
 def test_several_results_stand_beside_one_another_at_each_k():
     other = entry(model="n", data_version=3, any_form=estimate(0.75))
     other |= {"pass@k": {"1": None, "2": estimate(0.25)}}
     header, *lines = by_k([entry(), other])
-    assert header == [*("model", "data", "version", "problems", "k"), *header[5:]]
-    assert [[line[0], *line[2:5]] for line in lines] == [
-        ["m", "", "9", "1"],
-        ["n", 3, "0", "1"],
-        ["m", "", "9", "2"],
-        ["n", 3, "9", "2"],
-        ["m", "", "8", "4"],
+    assert header[:5] == ("model", "data", "version", "k", "problems")
+    assert header[5:] == ("pass@k [95 %]", "cons@k [95 %]", "pass@1 in any form [95 %]")
+    assert [(line[0], *line[2:5]) for line in lines] == [
+        ("m", "", "1", "9"),
+        ("n", 3, "1", "0"),
+        ("m", "", "2", "9"),
+        ("n", 3, "2", "9"),
+        ("m", "", "4", "8"),
     ]
     assert [line[5][:5] for line in lines] == ["0.500", "-", "0.625", "0.250", "0.750"]
-    assert [line[7][:5] for line in lines] == ["-", "0.750", "", "", ""]
+    assert [line[7][:5] for line in lines] == ["-", "0.750", "-", "-", "-"]
 
 
 def test_the_values_of_a_field():
     part = {"problems": 4, "pass@k": entry()["pass@k"], "cons@k": entry()["cons@k"]}
-    header, line = by_field(entry(by={"level": {"3": part}}), "level")
-    assert " ".join(header) == "level problems pass@1 [95 %] pass@4 cons@4"
-    assert " ".join(line) == "3 9 0.500 [0.400, 0.600] 0.750 [0.650, 0.850] of 8 -"
+    other = {"pass@k": {"1": None}, "cons@k": {"1": None}}
+    header, line = by_field([entry(by={"level": {"3": part}})], "level")
+    assert ", ".join(header) == "level, problems, pass@1 [95 %], pass@4 [95 %]"
+    assert " ".join(line) == "3 9 0.500 [0.400, 0.600] 0.750 [0.650, 0.850] of 8"
+    several = [entry(by={"level": {"3": part}}), entry(model="n", by={"level": {"2": other}})]
+    header, first, second = by_field(several, "level", ("model", "data"))
+    assert header[:4] == ("model", "data", "level", "problems")
+    assert first[:4] == ("m", "d", "3", "9")
+    assert second == ("n", "d", "2", "0", "-", "-")
+
+
+def difference(p, better, worse, value=0.25):
+    return estimate(value, 9, p=p, better=better, worse=worse)
+
+
+def comparison(**more) -> dict:
+    return {
+        "model": "n",
+        "data": "d",
+        "baseline": "m",
+        "pass@k": {"1": difference(0.0009, 5, 0), "8": difference(0.001, 4, 1)},
+        "cons@k": {"1": difference(0.0009, 5, 0), "8": difference(0.5, 2, 2)},
+    } | more
 
 
 def test_differences_with_their_tests():
-    def difference(p, better, worse):
-        return estimate(0.25, 9, p=p, better=better, worse=worse)
-
-    actual = {
-        "pass@k": {"1": difference(0.0009, 5, 0), "8": difference(0.001, 4, 1)},
-        "cons@k": {"1": difference(0.5, 2, 2)},
-    }
-    lines = differences(actual)
-    assert [line[0] for line in lines] == ["ours less theirs", "pass@1", "pass@8", "cons@1"]
-    assert [line[-3:] for line in lines[1:]] == [
+    header, *lines = differences([comparison(), comparison(model="o")])
+    assert header[:6] == ("model", "data", "baseline", "metric", "problems", "difference [95 %]")
+    assert header[6:] == ("p", "better", "worse")
+    assert [line[:5] for line in lines[:3]] == [
+        ["n", "d", "m", "pass@1", "9"],
+        ["n", "d", "m", "pass@8", "9"],
+        ["n", "d", "m", "cons@8", "9"],  # cons@1 is pass@1
+    ]
+    assert [line[-3:] for line in lines[:3]] == [
         ["<0.001", "5", "0"],
         ["0.001", "4", "1"],
         ["0.500", "2", "2"],
     ]
+    assert [line[0] for line in lines] == ["n"] * 3 + ["o"] * 3
+
+
+def test_markdown_has_one_table_of_each_kind_and_the_names_of_others():
+    report = {"results": [entry(), entry(model="a|b")]}
+    table, note = as_markdown(report).split("\n\n")
+    assert len(table.splitlines()) == 2 + 2 * 3
+    assert r"| a\|b | d | 1 |" in table
+    assert note == "Names: pass@1 over n responses is avg@n elsewhere, and cons@k is maj@k."
+    report |= {"paired": [comparison()], "against": {"results": [comparison(baseline="x (y)")]}}
+    _, compared, note = as_markdown(report).split("\n\n")
+    baselines = [line.split(" | ")[2] for line in compared.splitlines()[2:]]
+    assert baselines == ["m"] * 3 + ["x (y)"] * 3
+    assert "p is not corrected for several comparisons" in note
+
+
+def test_latex_prints_any_name_and_sets_intervals_in_small_letters():
+    names = r"a_b & 5% #1 $x$ {y} ~z ^2 \n <|end|> [q] -0.5"
+    report = {
+        "command": "rlvr eval\n\\input{x}",
+        "results": [entry(model=names), entry(model="[0]", **{"pass@k": {"1": estimate(0.05)}})],
+    }
+    comment, note, _, begin, top, head, mid, first, second, *_ = as_latex(report).splitlines()
+    assert comment == r"% rlvr eval \input{x}"  # a line break would end the comment
+    assert note.startswith("% Names: ")
+    assert (begin, top, mid) == (r"\begin{tabular}{llrrrr}", r"\toprule", r"\midrule")
+    assert head == r"model & data & k & problems & pass@k [95 \%] & cons@k [95 \%] \\"
+    assert first.startswith(
+        r"a\_b \& 5\% \#1 \$x\$ \{y\} \textasciitilde{}z \textasciicircum{}2 \textbackslash{}n "
+        r"\textless{}\textbar{}end\textbar{}\textgreater{} [q] $-$0.5 & d & 1 & 9 & "
+    )
+    assert second == (  # `\\` would take a `[` after it for its option
+        r"{}[0] & d & 1 & 9 & 0.050 {\small [$-$0.050, 0.150]} "
+        r"& 0.500 {\small [0.400, 0.600]} \\"
+    )
+    assert as_latex(report).count(r"\begin{tabular}") == 1
+    assert as_latex(report).endswith("\\bottomrule\n\\end{tabular}")
+    compared = as_latex(report | {"paired": [comparison()]}).partition(r"{llllrrrrr}")[2]
+    assert (
+        r"n & d & m & pass@1 & 9 & 0.250 {\small [0.150, 0.350]} & \textless{}0.001 & 5 & 0"
+        in compared
+    )
+
+
+def bold(*entries) -> list[str]:
+    text = as_latex({"command": "", "results": list(entries)})
+    return [part.partition("}")[0] for part in text.split(r"\textbf{")[1:]]
+
+
+def result(model, value, problems=9, data="d") -> dict:
+    one = {"1": estimate(value, problems)}
+    return entry(model=model, data=data, **{"pass@k": one, "cons@k": {"1": None}})
+
+
+def test_latex_emboldens_the_best_only_if_it_is_one():
+    assert bold(result("a", 0.5), result("b", 0.625), result("c", 0.25)) == ["0.625"]
+    assert bold(result("a", 0.5)) == []  # the best of one
+    assert bold(result("a", 0.5), result("b", 0.50049)) == []  # as printed, both are
+    assert bold(result("a", 0.5), result("b", 0.625, problems=8)) == []
+    assert bold(result("a", 0.5), result("b", 0.625, data="e")) == []
+    assert bold(*(result(m, v, data=d) for m, v, d in
+                  (("a", 0.5, "d"), ("a", 0.9, "e"), ("b", 1.0, "d"), ("b", 0.25, "e")))
+                ) == ["0.900", "1.000"]  # fmt: skip
+
+
+def test_csv_has_a_row_for_each_figure():
+    part = {"pass@k": {"1": estimate(0.25, 4)}, "cons@k": {"1": None}, "response_length": 5.0}
+    part |= {"format_share": None, "cut_off_share": 0.0}
+    whole = entry(any_form=estimate(0.75), by={"level": {"3": part}})
+    report = {"results": [whole], "paired": [comparison()]}
+    header, *lines = as_csv(report).splitlines()
+    names = "model,data,metric,k,level_field,level,value,low,high,n,baseline,p,better,worse"
+    assert header == names
+    assert lines == [
+        "m,d,pass@k,1,,,0.5,0.4,0.6,9,,,,",
+        "m,d,pass@k,2,,,0.625,0.525,0.725,9,,,,",
+        "m,d,pass@k,4,,,0.75,0.65,0.85,8,,,,",
+        "m,d,cons@k,1,,,0.5,0.4,0.6,9,,,,",
+        "m,d,cons@k,2,,,0.5,0.4,0.6,9,,,,",
+        "m,d,pass@k in any form,1,,,0.75,0.65,0.85,9,,,,",
+        "m,d,format_share,,,,1.0,,,,,,,",
+        "m,d,cut_off_share,,,,0.125,,,,,,,",
+        "m,d,response_length,,,,12.34,,,,,,,",
+        "m,d,pass@k,1,level,3,0.25,0.15,0.35,4,,,,",
+        "m,d,cut_off_share,,level,3,0.0,,,,,,,",
+        "m,d,response_length,,level,3,5.0,,,,,,,",
+        "n,d,difference pass@k,1,,,0.25,0.15,0.35,9,m,0.0009,5,0",
+        "n,d,difference pass@k,8,,,0.25,0.15,0.35,9,m,0.001,4,1",
+        "n,d,difference cons@k,1,,,0.25,0.15,0.35,9,m,0.0009,5,0",
+        "n,d,difference cons@k,8,,,0.25,0.15,0.35,9,m,0.5,2,2",
+    ]
+    rows = list(csv.DictReader(as_csv(report).splitlines()))
+    assert len(set(rows[0])) == len(rows[0]) == 14
+
+
+def test_the_formats_are_those_of_the_option():
+    assert list(FORMATS) == ["md", "latex", "csv", "json"]

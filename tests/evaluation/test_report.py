@@ -13,6 +13,7 @@ from rlvr_cli.evaluation.report import (
     check_fields,
     chosen_ks,
     compare,
+    compare_with_first,
     figures,
     judged_problems,
     report_entry,
@@ -112,9 +113,9 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
     entry = report_entry(actual, chosen_ks((), actual), [])
     assert [estimate["problems"] for estimate in entry["pass@k"].values()] == [2, 2, 2]
     asked = by_k([report_entry(actual, chosen_ks((2, 4), actual), [])], ["k", "problems"])
-    assert asked == [["k", "problems"], ["1", "2"], ["2", "2"], ["4", "1"]]
-    difference = differences(compare(actual, result(ROWS[:8], "n"), [3, 4]))
-    assert [line[:2] for line in difference[1:]] == [
+    assert asked == [("k", "problems"), ("1", "2"), ("2", "2"), ("4", "1")]
+    difference = differences([compare(actual, result(ROWS[:8], "n"), [3, 4])])
+    assert [line[3:5] for line in difference[1:]] == [
         ["pass@3", "2"],
         ["pass@4", "1"],
         ["cons@3", "2"],
@@ -122,7 +123,7 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
     ]
     many = [row(str(n), "correct", "1") for n in range(20)]
     worse = [row(str(n), "wrong", "2") for n in range(20)]
-    certain = differences(compare(result(many), result(worse, "n"), [1]))
+    certain = differences([compare(result(many), result(worse, "n"), [1])])
     assert certain[1][-3:] == ["<0.001", "20", "0"]
 
 
@@ -143,6 +144,75 @@ def test_a_comparison_is_of_the_problems_in_common():
         compare(ours, result([row("z", "correct", "1")]), [1])
     with pytest.raises(UserError, match="problem a of d is another problem there"):
         compare(ours, result([{**row("a", "correct", "1"), "problem": "other"}]), [1])
+
+
+def compared(*results, ks=(1,)) -> list[dict]:
+    return compare_with_first(results, [{"pass@k": dict.fromkeys(map(str, ks))}] * len(results))
+
+
+def sides(comparisons) -> list[tuple[str, str]]:
+    return [
+        (f"{item['model']} on {item['data']}", f"{item['against']} on {item['against_data']}")
+        for item in comparisons
+    ]
+
+
+def test_the_first_result_on_a_set_is_the_baseline_of_all_later_ones():
+    a = [row("a", "correct", "1"), row("b", "wrong", "2")]
+    b = [{**item, "id": item["id"] + "2", "problem": f"{item['problem']}2"} for item in a]
+    actual = compared(*(result(rows, model, data)
+                        for model in "mno" for rows, data in ((a, "d"), (b, "e"))))  # fmt: skip
+    assert sides(actual) == [
+        ("n on d", "m on d"),
+        ("n on e", "m on e"),
+        ("o on d", "m on d"),
+        ("o on e", "m on e"),
+    ]
+    assert compared(result(a)) == []
+    assert compared(result(a, "m", "d"), result(b, "n", "e")) == []
+    part = result(a[1:], "n", "d"), result(a, "o", "d")
+    assert sides(compared(result(a[:1], "m", "d"), *part)) == [("o on d", "m on d")]
+
+
+def test_sets_of_two_names_are_compared_if_ids_texts_and_golds_are_the_same():
+    rows = [row("a", "correct", "1", answer="1"), row("b", "wrong", "2", answer="1")]
+    first = result(rows, "m", "x.jsonl")
+    assert sides(compared(first, result(rows[:1], "n", "y.jsonl"))) == [
+        ("n on y.jsonl", "m on x.jsonl")
+    ]
+    for change in ({"problem": "another"}, {"answer": "2"}, {"id": "c"}):
+        other = [{**rows[0], **change}]
+        assert compared(first, result(other, "n", "y.jsonl")) == [], change
+    same_name = compared(first, result([{**rows[0], "answer": "2"}], "n", "x.jsonl"))
+    assert same_name[0]["other_golds"] == ["a"]  # which is said, as the set is one
+    named = result(rows, "n", "d"), result(rows, "o", "x.jsonl"), result(rows, "p", "d")
+    assert sides(compared(first, *named)) == [
+        ("n on d", "m on x.jsonl"),
+        ("o on x.jsonl", "m on x.jsonl"),
+        ("p on d", "n on d"),  # a set of the same name goes first
+    ]
+
+
+def test_a_paired_difference_by_hand():
+    """The shares are 1, 1/2, 0, 0, 1, 1/2 and 1, 1, 1/2, 1, 1, 0."""
+    verdicts = {"m": "cc cw ww ww cc cw", "n": "cc cc cw cc cc ww"}
+    words = {"c": "correct", "w": "wrong"}
+    m, n = (
+        result([row(number, words[letter], letter)
+                for number, pair in enumerate(text.split()) for letter in pair], model)
+        for model, text in verdicts.items()
+    )  # fmt: skip
+    actual = compared(m, n, ks=(1, 2))[0]
+    one = actual["pass@k"]["1"]
+    assert (one["value"], one["better"], one["worse"], one["problems"]) == (0.25, 3, 1, 6)
+    # Of 16 sums of +-1/2 +-1/2 +-1 +-1/2, 8 are at least as far from 0 as 3/2.
+    assert one["p"] == 0.5
+    # Wider than Student's 0.55: six problems may miss a share of 0.46, each farther off by 2.
+    assert one["interval"] == (pytest.approx(0.25 - 2 * (1 - 0.025 ** (1 / 6))), 1.0)
+    # 1, 1, 0, 0, 1, 1 and 1, 1, 1, 1, 1, 0; two of three that differ, 8 sums of which all are 1.
+    two = actual["pass@k"]["2"]
+    assert (two["value"], two["p"]) == (pytest.approx(1 / 6), 1.0)
+    assert (two["better"], two["worse"]) == (2, 1)
 
 
 def test_the_result_to_compare_with(tmp_path):
