@@ -109,8 +109,8 @@ def problem_sets(configs: Sequence[Config], options: ReportOptions) -> _Sets:
                 problems.name,
                 plural(twins, "problem"),
             )
-        fields = {key for problem in problems.problems for key in problem.extra}
-        check_fields(options.by, fields, problems.name)
+        extras = [problem.extra for problem in problems.problems]
+        check_fields(options.by, extras, problems.name)
         sets[data.source] = problems
     return sets
 

@@ -19,6 +19,7 @@ from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Problem, by_key
+from rlvr_cli.data.fields import value_at
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import canonical
 from rlvr_cli.evaluation.fingerprint import data_hash, judge_fingerprint, judge_versions
@@ -188,14 +189,14 @@ def _check(responses: Sequence[ImportedResponse], by: Sequence[str]) -> None:
     sets = [response.label.data for response in responses]
     check_problems(places, repeated=True, sets=sets)
     for data, part in by_key(responses, lambda response: response.label.data).items():
-        check_fields(by, {key for response in part for key in response.problem.extra}, data)
+        check_fields(by, [response.problem.extra for response in part], data)
     first: dict[tuple[Label, str], Problem] = {}
     for response in responses:
         problem = response.problem
         first_problem = first.setdefault((response.label, problem.id), problem)
         for field in by:
-            value = problem.extra.get(field)
-            first_value = first_problem.extra.get(field)
+            value = value_at(problem.extra, field)
+            first_value = value_at(first_problem.extra, field)
             if value != first_value:
                 raise UserError(
                     f"{response.place}: --by {field}: rows of problem {shortened(problem.id)} have "

@@ -133,7 +133,7 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
         for name, problems in result.held_out().items():
             sets[f"{result.path}: {name}" if name else str(result.path)] = problems
     for name, problems in sets.items():
-        check_fields(by, {key for problem in problems for key in problem.rows[0]}, name)
+        check_fields(by, [problem.rows[0] for problem in problems], name)
     display.table(pass_at_1(results))
     for name, problems in sets.items():
         suffix = f" of {name}" if len(sets) > 1 else ""

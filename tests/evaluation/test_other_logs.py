@@ -72,6 +72,15 @@ def test_an_old_log_of_lm_eval_has_each_problem_once_too(tmp_path):
     assert "filter" not in said
 
 
+def test_a_breakdown_may_be_by_a_field_inside_the_document(tmp_path):
+    lines = rows_of("lm_eval.jsonl")
+    for line in lines:
+        line["doc"]["level"] = line["doc_id"] % 2
+    entry, _, _ = evaluated("--responses", write(tmp_path / "s.jsonl", lines), "--by", "doc.level")
+    counts = {value: part["problems"] for value, part in entry["by"]["doc.level"].items()}
+    assert counts == {"0": 2, "1": 1}
+
+
 def test_repeats_of_lm_eval_are_samples_of_their_problem(tmp_path):
     lines = [row | {"resps": [["It is 7.", "It is 8."]]} for row in rows_of("lm_eval.jsonl")]
     entry, _, _ = evaluated("--responses", write(tmp_path / "s.jsonl", lines))

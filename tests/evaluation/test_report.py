@@ -269,9 +269,9 @@ def test_a_comparison_of_the_most_frequent_answers_by_hand():
 
 
 def test_a_field_that_no_problem_has():
-    check_fields(["b"], ["a", "b"], "d")
+    check_fields(["b"], [{"a": 1, "b": None}], "d")
     with pytest.raises(UserError, match=r"--by x: no such field in d; it has a, b, c, d, e, f$"):
-        check_fields(["x"], "fdbacea", "d")
+        check_fields(["x"], [dict.fromkeys("fdba"), dict.fromkeys("cea")], "d")
 
 
 def test_figures_hold_no_more_and_no_less():
@@ -319,11 +319,19 @@ COUNTS = ("better", "worse", "problems")
 
 def test_a_field_is_of_a_set_that_has_fields():
     with pytest.raises(UserError, match=r"no such field in d; its problems have no fields$"):
-        check_fields(["x"], "", "d")
+        check_fields(["x"], [], "d")
+
+
+def test_a_field_may_be_inside_another():
+    rows = [{"doc": {"level": 3}}, {"doc": None}]
+    check_fields(["doc.level"], rows, "d")
+    with pytest.raises(UserError, match=r"--by doc\.topic: no such field in d; it has doc$"):
+        check_fields(["doc.topic"], rows, "d")
 
 
 def test_a_field_of_a_response_is_none_of_its_problem():
     """Else the problems would be parted by the outcome of their first response."""
-    for field in ("reward", "verdict", "n_tokens", "rewards"):
+    keys = ("level", "reward", "verdict", "n_tokens", "rewards")
+    for field in keys[1:]:
         with pytest.raises(UserError, match=rf"--by {field}: no such field in d; it has level$"):
-            check_fields([field], ["level", "reward", "verdict", "n_tokens", "rewards"], "d")
+            check_fields([field], [dict.fromkeys(keys, 1)], "d")
