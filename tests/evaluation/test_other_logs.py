@@ -119,7 +119,10 @@ def test_inspects_packed_log_needs_its_package(tmp_path, monkeypatch):
 
 def test_inspects_packed_log_is_that_of_its_json(tmp_path):
     inspect_log = pytest.importorskip("inspect_ai.log", reason="inspect-ai is not installed here")
-    log = inspect_log.read_eval_log(str(LOGS / "inspect.json"))
+    whole = json.loads((LOGS / "inspect.json").read_text())
+    whole["eval"]["config"] = {}  # which the stored one leaves out
+    (tmp_path / "log.json").write_text(json.dumps(whole))
+    log = inspect_log.read_eval_log(str(tmp_path / "log.json"))
     inspect_log.write_eval_log(log, str(tmp_path / "log.eval"))
     packed = read_responses(str(tmp_path / "log.eval"), None, skip_bad=False)
     plain = read_responses(str(LOGS / "inspect.json"), None, skip_bad=False)
