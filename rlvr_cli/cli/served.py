@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlvr_cli.cli.eval import problem_sets, sample_problems, say_fields, say_resumed, write_rows
+from rlvr_cli.cli.problems import problem_sets, sample_problems, say_fields, say_resumed, write_rows
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.seeds import problem_seeds
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, SamplingParams
 from rlvr_cli.data.problems import ProblemSet
@@ -24,7 +25,6 @@ from rlvr_cli.evaluation.fingerprint import (
     rows_hash,
 )
 from rlvr_cli.evaluation.imported import ImportedResponse, Label, finish_reason, judged_rows
-from rlvr_cli.evaluation.measure import problem_seeds
 from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
 from rlvr_cli.evaluation.report import UNJUDGED, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import (

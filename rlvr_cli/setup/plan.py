@@ -19,7 +19,6 @@ from rlvr_cli.data.problems import ProblemSet, joined
 from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
 from rlvr_cli.data.sources import DEFAULT_PROMPT, find_spec, known_sets
 from rlvr_cli.model.loading import default_device, settings_file
-from rlvr_cli.ranks.group import world
 from rlvr_cli.ranks.process import local_world
 from verifiers import Format
 
@@ -193,6 +192,8 @@ def is_sharded(optim: OptimConfig) -> bool:
     It does with several processes, for weights that wait on the CPU, and to compute in another type
     than that of the weights.
     """
+    from rlvr_cli.ranks.group import world
+
     return world() > 1 or optim.offload == "all" or optim.precision == "bfloat16"
 
 
