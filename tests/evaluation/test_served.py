@@ -25,7 +25,7 @@ def asked(server: Server, *texts: str, samples: int = 2) -> list[list[Reply] | N
         Request(messages=[{"role": "user", "content": text}], samples=samples, seed=3)
         for text in texts
     ]
-    server.ask(requests, PARAMS, replies.__setitem__)
+    server.ask(requests, PARAMS, replies.update)
     return [replies[number] for number in range(len(texts))]
 
 
@@ -60,19 +60,39 @@ def test_what_passes_is_tried_again(running, kind):
 
 
 @pytest.mark.parametrize(
+    ("kind", "reply"),
+    [
+        ("parts", Reply("so: \\boxed{3}", "stop", 7)),
+        ("bare", Reply("", None, None)),
+        ("negative", Reply("\\boxed{3}", "stop", None)),
+    ],
+)
+def test_replies_of_unusual_shape(running, kind, reply):
+    assert asked(served(running, kind), "1 + 2?", samples=1) == [[reply]]
+
+
+@pytest.mark.parametrize(
     ("kind", "reason"),
     [
         ("broken", "500 out of luck"),
+        ("later", "429 tomorrow"),
         ("never", "no reply within 0.1 s, 3 times"),
         ("empty", "the reply has no choices"),
         ("page", "the reply is no JSON"),
     ],
 )
 def test_what_stays_without_an_answer_has_its_reason(running, kind, reason):
-    (error,) = asked(served(running, kind, timeout=0.1), f"{kind} 1?")
-    assert str(error) == reason
-    with pytest.raises(UserError, match=f"2 requests failed and none succeeded: {reason}"):
+    with pytest.raises(UserError, match=f": 1 request failed and none succeeded: {reason}"):
+        asked(served(running, kind, timeout=0.1), f"{kind} 1?")
+    assert running.counts[f"{kind} 1?"] == (3 if kind in ("broken", "never") else 1)
+    with pytest.raises(UserError, match=f"[23] requests failed and none succeeded: {reason}"):
         asked(served(running, kind, timeout=0.1, in_flight=2), "a 1?", "b 2?", "c 3?")
+
+
+def test_a_reply_that_comes_byte_by_byte_takes_no_longer_than_another(running, monkeypatch):
+    monkeypatch.setattr("rlvr_cli.evaluation.served.LONGEST_WAIT", 0.1)
+    with pytest.raises(UserError, match=r"none succeeded: no whole reply within 0\.4 s"):
+        asked(served(running, "drips", timeout=0.3, tries=1), "1?")
 
 
 def test_a_prompt_that_a_server_refuses_costs_no_other(running):
@@ -102,17 +122,20 @@ def test_nobody_there():
 def test_the_key_goes_to_the_server_alone(running, monkeypatch):
     monkeypatch.setenv("MY_KEY", SECRET)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-found")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-found")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-found")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer found\nX-Key: found")
     asked(served(running), "1 + 1?")
     headers = running.seen[-1][2]
-    assert headers["Authorization"] == "Bearer none"
-    assert not {name for name in headers if name.lower().startswith("openai-")}
+    assert headers.get_all("Authorization") == ["Bearer none"]
+    assert "found" not in str(headers)
     with pytest.raises(UserError, match=r"it refuses the key \(401") as caught:
         served(running, "locked", key_variable="MY_KEY").models()
     assert running.seen[-1][2]["Authorization"] == f"Bearer {SECRET}"
     assert SECRET not in str(caught.value)
     assert "--key-env" in str(caught.value)
-    with pytest.raises(UserError, match=r"redirects to another host \(another\.invalid\)"):
+    with pytest.raises(UserError, match=r"redirects to another host \(http://another\.invalid\)"):
         served(running, "elsewhere", key_variable="MY_KEY", tries=1).models()
 
 
@@ -141,3 +164,22 @@ def test_without_a_key_any_host_is_allowed(monkeypatch):
     assert Server("http://node7:8000/v1", MODEL).key == ""
     monkeypatch.setenv("RLVR_API_KEY", SECRET)
     assert Server("http://127.0.0.2:8000/v1", MODEL).key == SECRET
+
+
+def test_a_key_that_comes_back_stands_in_no_response(running, monkeypatch):
+    monkeypatch.setenv("RLVR_API_KEY", SECRET)
+    ((reply,),) = asked(served(running, "echoes"), "1?", samples=1)
+    assert reply.text == "Bearer ***"
+    monkeypatch.setenv("RLVR_API_KEY", "EMPTY")  # a dummy that a text may have by chance
+    ((reply,),) = asked(served(running, "echoes"), "1?", samples=1)
+    assert reply.text == "Bearer EMPTY"
+
+
+def test_a_key_in_place_of_its_variable_is_not_shown(monkeypatch):
+    with pytest.raises(UserError, match="--key-env: give the name of a variable") as caught:
+        Server("http://localhost/v1", MODEL, key_variable=SECRET)
+    assert SECRET not in str(caught.value)
+    monkeypatch.setenv("RLVR_API_KEY", f"{SECRET}\n\x07")
+    with pytest.raises(UserError, match="RLVR_API_KEY: a key has ASCII characters") as caught:
+        Server("http://localhost/v1", MODEL)
+    assert SECRET not in str(caught.value)
