@@ -67,6 +67,8 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b'{"choices": [')
             self.close_connection = True
+        elif "greedy" in path and body["temperature"] == 0 and body["n"] > 1:
+            self.send(400, {"error": {"message": "n must be 1 when using greedy sampling"}})
         elif "later" in path:
             self.send(429, {"error": {"message": "tomorrow"}}, {"Retry-After": "10000"})
         elif "drips" in path:

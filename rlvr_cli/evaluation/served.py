@@ -202,10 +202,10 @@ class Server:
 
     async def _replies(self, client: Any, request: Request, params: SamplingParams) -> list[Reply]:
         """Return the replies to a request. A server that gives fewer than asked for, as those do
-        that ignore `n`, is asked again for the rest."""
+        that ignore `n`, is asked again for the rest. vLLM refuses `n` if it takes no chance."""
         replies: list[Reply] = []
         while len(replies) < request.samples:
-            left = request.samples - len(replies)
+            left = request.samples - len(replies) if params.temperature else 1
             seed = (request.seed + len(replies)) % LARGEST_SEED
             replies += (await self._send(client, request.messages, params, left, seed))[:left]
         return replies

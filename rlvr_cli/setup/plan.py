@@ -136,7 +136,7 @@ def asks_for_boxed(config: Config, problems: ProblemSet) -> bool:
     return (
         config.data.prompt is None
         and choose_format(problems, config.data) == DEFAULT_PROMPT
-        and not settings_file(config.model).is_file()
+        and (config.server.endpoint is not None or not settings_file(config.model).is_file())
     )
 
 

@@ -74,6 +74,13 @@ def test_what_has_a_reply_is_kept_and_only_the_rest_is_asked_again(rlvr, running
     assert {json.loads(line)["verdict"] for line in piped.stdout.splitlines()} == {"correct"}
 
 
+def test_a_name_that_looks_like_a_path_is_the_servers(rlvr, running, sums):
+    name = "accounts/us/models/mine"
+    done = rlvr("eval", sums.name, "--endpoint", running.url("no-list"), "--model", name)
+    assert done.returncode == 0, done.stderr
+    assert running.seen[-1][3]["model"] == name
+
+
 def test_samples_are_rows_in_order(rlvr, running, sums):
     done = rlvr("sample", sums.name, *served(running, "thinks"), "-n", "2", "--max-tokens", "9")
     assert done.returncode == 0, done.stderr

@@ -52,6 +52,14 @@ def test_a_server_that_ignores_n_is_asked_for_each(running):
     assert [(body["n"], body["seed"]) for body in bodies] == [(3, 3), (2, 4), (1, 5)]
 
 
+def test_a_server_that_refuses_n_without_chance_is_asked_for_each(running):
+    replies = {}
+    requests = [Request(messages=[{"role": "user", "content": "6 + 6?"}], samples=2, seed=3)]
+    params = SamplingParams(samples=2, max_tokens=16, temperature=0.0)
+    served(running, "greedy").ask(requests, params, replies.update)
+    assert replies == {0: [Reply("\\boxed{12}", "stop", 7)] * 2}
+
+
 @pytest.mark.parametrize("kind", ["busy", "bursts", "cut"])
 def test_what_passes_is_tried_again(running, kind):
     (replies,) = asked(served(running, kind), f"{kind} 1 + 1?")
