@@ -1,10 +1,14 @@
 """`rlvr eval` and `rlvr sample` with a server in place of a model."""
 
 import json
+import os
+import signal
+from collections import Counter
 
 import pytest
 from conftest import jsonl
 from faulty_server import MODEL, faulty_server
+from forked import Fork
 
 pytest.importorskip("openai")
 SUMS = [
@@ -89,6 +93,49 @@ def test_samples_are_rows_in_order(rlvr, running, sums):
     assert rows[0]["response"] == "<think>add them</think>\\boxed{3}"
     bodies = [body for _, path, _, body in running.seen if path.startswith("/thinks")]
     assert bodies[-1]["max_tokens"] == 9
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_command_goes_on_and_asks_for_nothing_that_it_has(rlvr, tmp_path, number):
+    sums = [{"problem": f"{left} + 3?", "answer": left + 3 - left % 2} for left in range(60)]
+    (tmp_path / "many.jsonl").write_text(jsonl(*sums))
+    in_flight = 4
+    command = ["eval", "many.jsonl", "-n", "2", "--set", f"server.in_flight={in_flight}"]
+    rows = "responses/many.jsonl--org_model.jsonl"
+    with faulty_server(seconds=0.05) as server:
+        whole = rlvr(*command, *served(server), "--out", "whole")
+        assert whole.returncode == 0, whole.stderr
+        expected = (tmp_path / "whole" / rows).read_text()
+        server.counts.clear()
+
+        unfinished = tmp_path / "broken" / "unfinished" / "many.jsonl--org_model.jsonl"
+        process = Fork([*command, *served(server), "--out", "broken"], tmp_path)
+        process.await_(lambda: unfinished.exists() and unfinished.read_text().count("\n") > 10)
+        os.kill(process.pid, number)
+        done = process.done()
+        assert done.rc == (130 if number == signal.SIGINT else -signal.SIGKILL)
+        lines = unfinished.read_text().splitlines()
+        on_disk = {json.loads(line)["rows"][0]["problem"] for line in lines}
+        assert 10 < len(on_disk) < 60
+        before = asked(server)
+        assert on_disk <= before.keys()
+        if number == signal.SIGINT:  # all that came was written, also what came since the last time
+            assert "broken keeps the sampled responses; give the same command again" in done.err
+            assert "Traceback" not in done.err
+            assert len(before) - len(on_disk) <= in_flight
+
+        again = rlvr(*command, *served(server), "--out", "broken")
+        assert again.returncode == 0, again.stderr
+        assert f"{len(on_disk)} of 60 problems are done already" in again.stderr
+        assert (tmp_path / "broken" / rows).read_text() == expected
+        assert (asked(server) - before).keys() == {row["problem"] for row in sums} - on_disk
+        assert max((asked(server) - before).values()) == 1
+
+
+def asked(server) -> Counter[str]:
+    """How often the server was asked each problem, without the words around it."""
+    with server.lock:
+        return Counter({text.partition("?")[0] + "?": n for text, n in server.counts.items()})
 
 
 @pytest.mark.parametrize(

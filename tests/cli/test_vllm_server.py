@@ -1,4 +1,4 @@
-"""vLLM's own server beside the engine of this process: the same greedy texts and the same pass@1."""
+"""vLLM's own server beside the engine of this process: equal greedy texts and pass@1."""
 
 import json
 import os
