@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections import Counter
 
 import pytest
@@ -76,6 +78,29 @@ def test_what_has_a_reply_is_kept_and_only_the_rest_is_asked_again(rlvr, running
     assert piped.returncode == 0
     assert "which the figures leave out" in piped.stderr
     assert {json.loads(line)["verdict"] for line in piped.stdout.splitlines()} == {"correct"}
+
+
+def test_neither_a_server_nor_a_file_of_responses_needs_torch(running, sums):
+    code = (
+        "import sys; from rlvr_cli.__main__ import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print({'torch', 'transformers', 'vllm'} & set(sys.modules))"
+    )
+    row = {"problem": "1 + 1?", "answer": "2", "response": "\\boxed{2}"}
+    sums.with_name("made.jsonl").write_text(jsonl(row))
+    for arguments in (
+        ["eval", sums.name, *served(running), "--out", "result"],
+        ["sample", sums.name, *served(running), "--out", "rows.jsonl"],
+        ["eval", "--responses", "made.jsonl", "--out", "judged"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=sums.parent,
+            check=True,
+        )
+        assert done.stdout.strip() == "set()"
 
 
 def test_a_name_that_looks_like_a_path_is_the_servers(rlvr, running, sums):
