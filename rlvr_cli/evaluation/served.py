@@ -129,10 +129,10 @@ class Server:
         return names
 
     async def _models(self) -> list[str]:
-        import httpx2
-        import openai
-
         async with self._client() as client:
+            import httpx2
+            import openai
+
             try:
                 response = await client.get("/models", cast_to=httpx2.Response)
             except openai.NotFoundError:
@@ -186,8 +186,8 @@ class Server:
                     tasks = {group.create_task(work(client)) for _ in range(self.in_flight)}
                     while tasks:
                         _, tasks = await asyncio.wait(tasks, timeout=HAND_OVER_SECONDS)
-                        if any(isinstance(outcome, list) for outcome in outcomes.values()):
-                            is_answered = True
+                        came = outcomes.values()
+                        is_answered = is_answered or any(isinstance(item, list) for item in came)
                         if is_answered:
                             hand_over()
                         elif len(outcomes) >= enough:
@@ -263,6 +263,8 @@ class Server:
         status = ""
         if isinstance(error, openai.APIStatusError):
             said = _message_of(error.body)
+            if error.response.is_redirect:
+                said = f"it redirects to {error.response.headers['Location']}: name that address"
             status = f"{error.status_code} "
         line = status + " ".join(self.without_key(said).split())[:LONGEST_REASON]
         if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
@@ -278,7 +280,6 @@ class Server:
             import openai
         except ImportError:
             raise UserError("--endpoint needs the client: pip install 'rlvr[server]'") from None
-        home = httpx2.URL(self.endpoint)
         too_large = self.failure(f"a reply of more than {LARGEST_REPLY >> 20} MiB")
 
         class Bounded(httpx2.AsyncByteStream):
@@ -296,10 +297,7 @@ class Server:
             async def aclose(self) -> None:
                 await self.stream.aclose()
 
-        async def check_request(request: Any) -> None:
-            url = request.url
-            if (url.scheme, url.netloc) != (home.scheme, home.netloc):
-                raise self.failure(f"it redirects to another host ({url.scheme}://{url.host})")
+        async def send_less(request: Any) -> None:
             # The client adds what it finds in the environment, keys and accounts among it.
             for name in request.headers.keys() - SENT_HEADERS:
                 del request.headers[name]
@@ -309,12 +307,12 @@ class Server:
             response.stream = Bounded(response.stream)
 
         transport = openai.DefaultAsyncHttpxClient(
-            follow_redirects=True,
+            follow_redirects=False,  # to a host that is to have no key of ours
             # A proxy of the environment is for other machines than those of plain http.
-            trust_env=home.scheme == "https",
+            trust_env=urlsplit(self.endpoint).scheme == "https",
             timeout=httpx2.Timeout(self.timeout, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=self.in_flight),
-            event_hooks={"request": [check_request], "response": [bound_reply]},
+            event_hooks={"request": [send_less], "response": [bound_reply]},
         )
         client = openai.AsyncOpenAI(
             api_key=self.key or NO_KEY,

@@ -1,5 +1,7 @@
 """A server's responses, and each way in which a server can fail."""
 
+import sys
+
 import pytest
 from faulty_server import MODEL, faulty_server
 
@@ -120,6 +122,12 @@ def test_no_model_and_no_list(running):
         asked(served(running, "gone"), "1?")
 
 
+def test_without_the_client(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(UserError, match=r"pip install 'rlvr\[server\]'"):
+        Server("http://localhost:1/v1", MODEL).models()
+
+
 def test_nobody_there():
     with faulty_server() as server:
         url = server.url()
@@ -143,7 +151,7 @@ def test_the_key_goes_to_the_server_alone(running, monkeypatch):
     assert running.seen[-1][2]["Authorization"] == f"Bearer {SECRET}"
     assert SECRET not in str(caught.value)
     assert "--key-env" in str(caught.value)
-    with pytest.raises(UserError, match=r"redirects to another host \(http://another\.invalid\)"):
+    with pytest.raises(UserError, match=r"302 it redirects to http://another\.invalid/v1"):
         served(running, "elsewhere", key_variable="MY_KEY", tries=1).models()
 
 
