@@ -129,12 +129,16 @@ def eval_served(configs: Sequence[Config], options: ReportOptions, display: Disp
                 speed, failures = _ask(task, verifier, partial, display)
             unanswered += failures
             ids = [problem.id for problem in task.problems if problem.id in partial.rows_of]
+            if not ids:
+                raise task.server().failure(f"no request was answered ({failures[0]})")
             judged = judged_problems(partial.rows(ids), equality.cluster)
             results.append(Result(*task.label, conditions, judged, speed=speed))
-        if unanswered and directory is not None:
+        skips = all(config.data.skip_bad for config in configs)
+        if unanswered and directory is not None and not skips:
             raise UserError(
                 f"--out {directory.directory}: no reply to {plural(len(unanswered), 'problem')} "
-                f"({unanswered[0]}); the others are kept, give the same command again to go on"
+                f"({unanswered[0]}); the others are kept, give the same command again to go "
+                "on, and with --skip-bad to leave out what fails again"
             )
         publish(results, options, directory, baselines, display)
 
@@ -235,4 +239,6 @@ def sample_served(
                 rows.append(
                     row_of(problem, sample, response.values, verification=None, reward=None)
                 )
+    if not rows:
+        raise server.failure("no request was answered")
     write_rows(map(jsonl_line, rows), out)

@@ -165,7 +165,6 @@ class Server:
         on_outcomes: Callable[[Mapping[int, Outcome]], None],
     ) -> None:
         waiting = iter(enumerate(requests))
-        enough = min(self.in_flight, len(requests))
         outcomes: dict[int, Outcome] = {}
         is_answered = False
 
@@ -190,7 +189,7 @@ class Server:
                         is_answered = is_answered or any(isinstance(item, list) for item in came)
                         if is_answered:
                             hand_over()
-                        elif len(outcomes) >= enough:
+                        elif len(outcomes) >= self.in_flight:
                             raise self.failure(
                                 f"{plural(len(outcomes), 'request')} failed and none succeeded: "
                                 f"{outcomes.popitem()[1]}"

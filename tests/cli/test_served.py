@@ -74,6 +74,11 @@ def test_what_has_a_reply_is_kept_and_only_the_rest_is_asked_again(rlvr, running
     assert "6 of 7 problems are done already" in again.stderr
     asked = [body for method, _, _, body in running.seen[before:] if method == "POST"]
     assert len(asked) == 1
+    finished = rlvr(*command, "--skip-bad")
+    assert finished.returncode == 0, finished.stderr
+    assert "no reply to 1 problem of 7, which the figures leave out (bad: 400" in finished.stderr
+    (entry,) = json.loads((tmp_path / "kept" / "report.json").read_text())["results"]
+    assert (entry["problems"], entry["pass@k"]["1"]["value"]) == (6, 1.0)
     piped = rlvr("eval", problems.name, *served(running, "refused"), "-n", "1")
     assert piped.returncode == 0
     assert "which the figures leave out" in piped.stderr
@@ -108,6 +113,16 @@ def test_a_name_that_looks_like_a_path_is_the_servers(rlvr, running, sums):
     done = rlvr("eval", sums.name, "--endpoint", running.url("no-list"), "--model", name)
     assert done.returncode == 0, done.stderr
     assert running.seen[-1][3]["model"] == name
+
+
+def test_no_answer_at_all_is_an_error(rlvr, running, sums):
+    broken = ("--set", "server.tries=1", *served(running, "broken"))
+    done = rlvr("eval", sums.name, *broken)
+    assert done.returncode == 2
+    assert "no request was answered (sum-0: 500 out of luck)" in done.stderr
+    done = rlvr("sample", sums.name, *broken)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "warning    odd: no reply: 500 out of luck" in done.stderr
 
 
 def test_samples_are_rows_in_order(rlvr, running, sums):

@@ -92,8 +92,8 @@ def test_replies_of_unusual_shape(running, kind, reply):
     ],
 )
 def test_what_stays_without_an_answer_has_its_reason(running, kind, reason):
-    with pytest.raises(UserError, match=f": 1 request failed and none succeeded: {reason}"):
-        asked(served(running, kind, timeout=0.1), f"{kind} 1?")
+    (error,) = asked(served(running, kind, timeout=0.1), f"{kind} 1?")
+    assert str(error) == reason
     assert running.counts[f"{kind} 1?"] == (3 if kind in ("broken", "never") else 1)
     with pytest.raises(UserError, match=f"[23] requests failed and none succeeded: {reason}"):
         asked(served(running, kind, timeout=0.1, in_flight=2), "a 1?", "b 2?", "c 3?")
@@ -101,8 +101,8 @@ def test_what_stays_without_an_answer_has_its_reason(running, kind, reason):
 
 def test_a_reply_that_comes_byte_by_byte_takes_no_longer_than_another(running, monkeypatch):
     monkeypatch.setattr("rlvr_cli.evaluation.served.LONGEST_WAIT", 0.1)
-    with pytest.raises(UserError, match=r"none succeeded: no whole reply within 0\.4 s"):
-        asked(served(running, "drips", timeout=0.3, tries=1), "1?")
+    (error,) = asked(served(running, "drips", timeout=0.3, tries=1), "1?")
+    assert str(error) == "no whole reply within 0.4 s"
 
 
 def test_a_prompt_that_a_server_refuses_costs_no_other(running):
