@@ -157,7 +157,7 @@ def _ask(
         if problem.id not in partial.rows_of
     ]
     failures: list[str] = []
-    tokens = 0
+    tokens = 0.0
     shares: list[float] = []
     started = time.perf_counter()
     done = len(task.problems) - len(waiting)
@@ -171,7 +171,7 @@ def _ask(
                 if isinstance(outcome, NoReplyError):
                     failures.append(f"{shortened(problem.id)}: {outcome}")
                     continue
-                tokens += sum(reply.n_tokens or 0 for reply in outcome)
+                tokens += sum(reply.mean_tokens for reply in outcome)
                 responses += _responses(task.label, problem, outcome)
             rows_of = by_key(judged_rows(responses, verifier), lambda row: str(row["id"]))
             partial.add_all(rows_of)
@@ -194,7 +194,7 @@ def _ask(
         )
     if not tokens:
         return None, failures
-    return {"tokens": tokens, "seconds": time.perf_counter() - started}, failures
+    return {"tokens": round(tokens), "seconds": time.perf_counter() - started}, failures
 
 
 def _responses(label: Label, problem: Problem, replies: Sequence[Reply]) -> list[ImportedResponse]:

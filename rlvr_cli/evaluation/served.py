@@ -60,6 +60,8 @@ class Reply:
     finish_reason: str | None
     n_tokens: int | None
     """Tokens of the response. None if the server counts only those of several together."""
+    mean_tokens: float
+    """Tokens of it and those that came with it, divided by their number."""
 
 
 class NoReplyError(Exception):
@@ -369,7 +371,7 @@ def read_replies(body: bytes) -> list[Reply]:
         raise NoReplyError("the reply has no choices")
     usage = completion.get("usage")
     n_tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    if len(choices) > 1 or type(n_tokens) is not int or not 0 <= n_tokens < MOST_TOKENS:
+    if type(n_tokens) is not int or not 0 <= n_tokens < MOST_TOKENS:
         n_tokens = None
     replies = []
     for choice in choices:
@@ -381,7 +383,8 @@ def read_replies(body: bytes) -> list[Reply]:
             Reply(
                 text=message_text(message),
                 finish_reason=finish_reason if isinstance(finish_reason, str) else None,
-                n_tokens=n_tokens,
+                n_tokens=n_tokens if len(choices) == 1 else None,
+                mean_tokens=(n_tokens or 0) / len(choices),
             )
         )
     return replies

@@ -41,6 +41,7 @@ def test_a_server_is_measured_as_a_model_is(rlvr, running, sums, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "7 problems x 2 samples, temperature 0.6, top-p 0.95, the server's limit" in done.stderr
     report = json.loads((tmp_path / "result" / "report.json").read_text())
+    assert report["speed"][0]["tokens"] == 7 * 14  # seven a response
     (entry,) = report["results"]
     assert entry["pass@k"]["1"]["value"] == pytest.approx(6 / 7)
     assert entry["fingerprint"]["server"]["model"] == MODEL

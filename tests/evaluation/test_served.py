@@ -38,7 +38,7 @@ def served(running, kind: str = "", **settings) -> Server:
 def test_replies_come_with_what_was_asked_for(running):
     server = served(running, "thinks", template_arguments={"enable_thinking": True})
     (first, second), (other, _) = asked(server, "1 + 2?", "20 + 3?")
-    assert first == second == Reply("<think>add them</think>\\boxed{3}", "stop", None)
+    assert first == second == Reply("<think>add them</think>\\boxed{3}", "stop", None, 7.0)
     assert other.text.endswith("\\boxed{23}")
     _, path, headers, body = running.seen[-1]
     assert path == "/thinks/v1/chat/completions"
@@ -49,7 +49,7 @@ def test_replies_come_with_what_was_asked_for(running):
 
 def test_a_server_that_ignores_n_is_asked_for_each(running):
     (replies,) = asked(served(running, "single"), "4 + 4?", samples=3)
-    assert replies == [Reply("\\boxed{8}", "stop", 7)] * 3
+    assert replies == [Reply("\\boxed{8}", "stop", 7, 7.0)] * 3
     bodies = [body for _, path, _, body in running.seen if path.startswith("/single")]
     assert [(body["n"], body["seed"]) for body in bodies] == [(3, 3), (2, 4), (1, 5)]
 
@@ -59,7 +59,7 @@ def test_a_server_that_refuses_n_without_chance_is_asked_for_each(running):
     requests = [Request(messages=[{"role": "user", "content": "6 + 6?"}], samples=2, seed=3)]
     params = SamplingParams(samples=2, max_tokens=16, temperature=0.0)
     served(running, "greedy").ask(requests, params, replies.update)
-    assert replies == {0: [Reply("\\boxed{12}", "stop", 7)] * 2}
+    assert replies == {0: [Reply("\\boxed{12}", "stop", 7, 7.0)] * 2}
 
 
 @pytest.mark.parametrize("kind", ["busy", "bursts", "cut"])
@@ -72,9 +72,9 @@ def test_what_passes_is_tried_again(running, kind):
 @pytest.mark.parametrize(
     ("kind", "reply"),
     [
-        ("parts", Reply("so: \\boxed{3}", "stop", 7)),
-        ("bare", Reply("", None, None)),
-        ("negative", Reply("\\boxed{3}", "stop", None)),
+        ("parts", Reply("so: \\boxed{3}", "stop", 7, 7.0)),
+        ("bare", Reply("", None, None, 0.0)),
+        ("negative", Reply("\\boxed{3}", "stop", None, 0.0)),
     ],
 )
 def test_replies_of_unusual_shape(running, kind, reply):
