@@ -25,6 +25,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
+from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.prompts import render_prompts
@@ -33,7 +34,7 @@ from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.result_dir import PartialResult
 from rlvr_cli.model.loading import default_device, load_model
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm
-from rlvr_cli.rollout.sampler import Sampler, response_seed
+from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.setup.plan import precision_on
 from verifiers import Verifier
 

@@ -67,6 +67,16 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b'{"choices": [')
             self.close_connection = True
+        elif "greedy" in path and body["temperature"] == 0 and body["n"] > 1:
+            self.send(400, {"error": {"message": "n must be 1 when using greedy sampling"}})
+        elif "later" in path:
+            self.send(429, {"error": {"message": "tomorrow"}}, {"Retry-After": "10000"})
+        elif "drips" in path:
+            self.send_response(200)
+            self.end_headers()
+            for _ in range(100):
+                self.wfile.write(b" ")
+                time.sleep(0.02)
         elif "never" in path:
             time.sleep(1.0)
             self.close_connection = True
@@ -83,9 +93,19 @@ class Handler(BaseHTTPRequestHandler):
             message = {"role": "assistant", "content": answer_to(body)}
             if "thinks" in path:
                 message["reasoning_content"] = "add them"
-            choice = {"message": message, "finish_reason": "stop"}
-            usage = {"completion_tokens": 7 * count}
-            self.send(200, {"choices": [choice] * count, "usage": usage})
+            if "parts" in path:
+                parts = [{"type": "text", "text": text} for text in ("so: ", answer_to(body))]
+                message["content"] = [*parts, {"type": "image", "text": None}, 3]
+            if "echoes" in path:
+                message["content"] = self.headers["Authorization"]
+            choice = {"message": message, "finish_reason": "stop", "unknown": [1]}
+            completion = {"choices": [choice] * count, "usage": {"completion_tokens": 7 * count}}
+            if "bare" in path:
+                choice = {"message": {"content": None}, "finish_reason": None}
+                completion = {"choices": [choice] * count}
+            if "negative" in path:
+                completion["usage"] = {"completion_tokens": -1}
+            self.send(200, completion)
 
 
 class Server(ThreadingHTTPServer):

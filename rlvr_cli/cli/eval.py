@@ -2,23 +2,27 @@
 
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from rlvr_cli.cli.problems import (
+    Sets,
+    problem_sets,
+    sample_problems,
+    say_fields,
+    say_resumed,
+    write_rows,
+)
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, LiveResponse, measured, show_verdict
-from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import writing
-from rlvr_cli.core.libraries import LOG
-from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Group, Problem, Prompt, SamplingParams, by_key
-from rlvr_cli.data.problems import ProblemSet, joined, load_all
+from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
+from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.rows import response_row
-from rlvr_cli.data.sources import DEFAULT_PROMPT, FILE_TYPES
+from rlvr_cli.data.sources import DEFAULT_PROMPT
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.fingerprint import (
     Fingerprint,
@@ -29,10 +33,10 @@ from rlvr_cli.evaluation.fingerprint import (
     prompts_hash,
     sampling_fingerprint,
 )
-from rlvr_cli.evaluation.imported import Label, check_problems
+from rlvr_cli.evaluation.imported import Label
 from rlvr_cli.evaluation.measure import evaluate, pass_at_1, prompt_seeds
 from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
-from rlvr_cli.evaluation.report import Cluster, Result, check_fields, judged_problems
+from rlvr_cli.evaluation.report import Cluster, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import (
     PartialResult,
     ResultDirectory,
@@ -48,9 +52,6 @@ from rlvr_cli.setup.plan import Plan, asks_for_boxed, plan_evaluation, plan_for
 from rlvr_cli.setup.prompts import prompts_for
 from rlvr_cli.setup.session import Session, open_session
 from verifiers import OURS, Format, open_judge
-
-_Sets = dict[str | tuple[str, ...], ProblemSet]
-"""Problem sets by their source."""
 
 
 class _Task(NamedTuple):
@@ -86,35 +87,6 @@ def eval_(configs: Sequence[Config], options: ReportOptions, display: Display) -
             publish(results, options, directory, baselines, display)
 
 
-def problem_sets(configs: Sequence[Config], options: ReportOptions) -> _Sets:
-    """Return the problems of each source, read once and checked, whatever the limit."""
-    sets: _Sets = {}
-    for config in configs:
-        data = config.data
-        largest_k = max(options.ks, default=1)
-        if largest_k > config.eval.samples:
-            raise UserError(
-                f"--k {largest_k}: larger than the {config.eval.samples} samples a problem (-n)"
-            )
-        if data.source in sets:
-            continue
-        problems = load_all(data.sources, data.split or "test", data, limit=None)
-        check_problems(zip(problems.places, problems.problems, strict=True), repeated=False)
-        texts = {(problem.problem, problem.turns) for problem in problems.problems}
-        twins = len(problems.problems) - len(texts)
-        if twins:
-            LOG.warning(
-                "%s: %s with the text of another: each counts as a problem of its own, and the "
-                "intervals are too narrow",
-                problems.name,
-                plural(twins, "problem"),
-            )
-        extras = [problem.extra for problem in problems.problems]
-        check_fields(options.by, extras, problems.name)
-        sets[data.source] = problems
-    return sets
-
-
 def _beginning(directory: ResultDirectory | None) -> datetime:
     """Return when the evaluation began, the same for all processes. A command that continues a
     stopped evaluation has its date, because a chat template may write it into the prompts."""
@@ -122,9 +94,7 @@ def _beginning(directory: ResultDirectory | None) -> datetime:
     return datetime.fromisoformat(broadcast_from_first(str(here)))
 
 
-def _tasks(
-    configs: Sequence[Config], sets: _Sets, began: datetime, display: Display
-) -> list[_Task]:
+def _tasks(configs: Sequence[Config], sets: Sets, began: datetime, display: Display) -> list[_Task]:
     """Plan the evaluation of each configuration."""
     labels = [Label(config.model, sets[config.data.source].name) for config in configs]
     tasks = []
@@ -138,18 +108,6 @@ def _tasks(
             )
         tasks.append(_Task(label, plan_evaluation(config, problems, began), problems, name))
     return tasks
-
-
-def say_fields(problems: ProblemSet, display: Display) -> None:
-    """Say from which fields the problems were read, and warn if there are responses among them."""
-    if problems.fields_read:
-        count = f"{len(problems.problems)} of {problems.name}"
-        display.say("problems", f"{count}; {problems.fields_read}")
-    if {"response", "responses"} & problems.problems[0].extra.keys():
-        display.warn(
-            f"{problems.name} holds responses, which are not read where a model gives its own: "
-            f"rlvr eval --responses {problems.name} judges them"
-        )
 
 
 def _measure(
@@ -243,16 +201,6 @@ def _sample(
     return {"tokens": tokens, "seconds": seconds}
 
 
-def say_resumed(partial: PartialResult, problems: int, display: Display) -> None:
-    """Say how many of the problems an earlier command has done, and which lines of it are lost."""
-    if partial.dropped:
-        lines = plural(partial.dropped, "line")
-        display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
-    if partial.rows_of:
-        count = f"{len(partial.rows_of)} of {problems} problems"
-        display.say("resumed", f"{count} are done already")
-
-
 def _prompts_and_params(
     plan: Plan, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
@@ -286,33 +234,6 @@ def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Dis
             return
         groups = evaluate(session.sampler, prompts, session.plan.evaluation, config.seed)
         write_rows(rollout_lines(groups), out)
-
-
-def write_rows(lines: Iterable[str], out: Path | None) -> None:
-    """Write the rows of `rlvr sample` to a new file, or to stdout if there is none."""
-    if out is None:
-        sys.stdout.writelines(lines)
-        return
-    with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
-        file.writelines(lines)
-
-
-def sample_problems(config: Config, inputs: Sequence[str], out: Path | None) -> ProblemSet:
-    """Return the problems of all arguments of `rlvr sample`. Raises UserError if `out` exists."""
-    problems = joined([_input(number, text, config) for number, text in enumerate(inputs, 1)])
-    if out is not None and out.exists():
-        raise UserError(f"--out {out}: it exists already; name another or remove it")
-    return problems
-
-
-def _input(number: int, text: str, config: Config) -> ProblemSet:
-    """Return the problems of an argument of `rlvr sample`, which is a file, `-`, or a prompt."""
-    if text == "-" or text.endswith(FILE_TYPES):
-        return load_all([text], config.data.split or "test", config.data, need_answer=False)
-    if not text.strip():
-        raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
-    problem = Problem(f"prompt-{number}", text, None)
-    return ProblemSet("prompt", (problem,), "plain")
 
 
 def _show_live(prompts: Sequence[Prompt], session: Session, display: Display) -> None:

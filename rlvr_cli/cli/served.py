@@ -1,18 +1,17 @@
 """`rlvr eval` and `rlvr sample` with `--endpoint`: a server samples, and we judge."""
 
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from rlvr_cli.cli.eval import problem_sets, sample_problems, say_fields, say_resumed, write_rows
+from rlvr_cli.cli.problems import problem_sets, sample_problems, say_fields, say_resumed, write_rows
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.seeds import problem_seeds
 from rlvr_cli.core.text import plural, shortened
-from rlvr_cli.core.types import Problem, SamplingParams
+from rlvr_cli.core.types import Problem, SamplingParams, by_key
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import chat_of, template_text
 from rlvr_cli.data.rows import row_of
@@ -24,7 +23,6 @@ from rlvr_cli.evaluation.fingerprint import (
     rows_hash,
 )
 from rlvr_cli.evaluation.imported import ImportedResponse, Label, finish_reason, judged_rows
-from rlvr_cli.evaluation.measure import problem_seeds
 from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
 from rlvr_cli.evaluation.report import UNJUDGED, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import (
@@ -33,7 +31,7 @@ from rlvr_cli.evaluation.result_dir import (
     file_names,
     partial_result,
 )
-from rlvr_cli.evaluation.served import NoReplyError, Reply, Request, Server
+from rlvr_cli.evaluation.served import NoReplyError, Outcome, Reply, Request, Server
 from rlvr_cli.setup.plan import choose_format, with_boxed_prompt
 from verifiers import OURS, Format, Verifier, open_judge
 
@@ -132,13 +130,15 @@ def eval_served(configs: Sequence[Config], options: ReportOptions, display: Disp
             unanswered += failures
             ids = [problem.id for problem in task.problems if problem.id in partial.rows_of]
             if not ids:
-                raise UserError(f"--endpoint {task.config.server.endpoint}: {failures[0]}")
+                raise task.server().failure(f"no request was answered ({failures[0]})")
             judged = judged_problems(partial.rows(ids), equality.cluster)
             results.append(Result(*task.label, conditions, judged, speed=speed))
-        if unanswered and directory is not None:
+        skips = all(config.data.skip_bad for config in configs)
+        if unanswered and directory is not None and not skips:
             raise UserError(
                 f"--out {directory.directory}: no reply to {plural(len(unanswered), 'problem')} "
-                f"({unanswered[0]}); the others are kept, give the same command again to go on"
+                f"({unanswered[0]}); the others are kept, give the same command again to go "
+                "on, and with --skip-bad to leave out what fails again"
             )
         publish(results, options, directory, baselines, display)
 
@@ -157,47 +157,49 @@ def _ask(
         if problem.id not in partial.rows_of
     ]
     failures: list[str] = []
-    counts: Counter[str] = Counter()
+    tokens = 0.0
     shares: list[float] = []
     started = time.perf_counter()
     done = len(task.problems) - len(waiting)
     with display.progress(task.label.data, len(task.problems), done, lines=True) as bar:
 
-        def on_reply(number: int, replies: list[Reply] | NoReplyError) -> None:
-            problem, _ = waiting[number]
-            if isinstance(replies, NoReplyError):
-                failures.append(f"{shortened(problem.id)}: {replies}")
-            else:
-                rows = _judged(task.label, problem, replies, verifier)
-                partial.add(problem.id, rows)
-                counts["tokens"] += sum(reply.n_tokens or 0 for reply in replies)
+        def on_outcomes(outcomes: Mapping[int, Outcome]) -> None:
+            nonlocal tokens
+            responses = []
+            for number, outcome in outcomes.items():
+                problem, _ = waiting[number]
+                if isinstance(outcome, NoReplyError):
+                    failures.append(f"{shortened(problem.id)}: {outcome}")
+                    continue
+                tokens += sum(reply.mean_tokens for reply in outcome)
+                responses += _responses(task.label, problem, outcome)
+            rows_of = by_key(judged_rows(responses, verifier), lambda row: str(row["id"]))
+            partial.add_all(rows_of)
+            for rows in rows_of.values():
                 share = mean(
                     row["verdict"] == "correct" for row in rows if row["verdict"] not in UNJUDGED
                 )
                 if share is not None:
                     shares.append(share)
-            seconds = time.perf_counter() - started
-            rate = f"{counts['tokens'] / seconds:,.0f} tokens a second"
-            bar.tick(f"pass@1 {measured(mean(shares))}, {rate}")
+            rate = f"{tokens / (time.perf_counter() - started):,.0f} tokens a second"
+            bar.tick(f"pass@1 {measured(mean(shares))}, {rate}", len(outcomes))
 
         requests = [request for _, request in waiting]
-        task.server().ask(requests, task.params, on_reply)
+        if requests:
+            task.server().ask(requests, task.params, on_outcomes)
     if failures:
         display.warn(
             f"no reply to {plural(len(failures), 'problem')} of {len(task.problems)}, which the "
             f"figures leave out ({failures[0]})"
         )
-    if not counts["tokens"]:
+    if not tokens:
         return None, failures
-    seconds = time.perf_counter() - started
-    return {"tokens": counts["tokens"], "seconds": seconds}, failures
+    return {"tokens": round(tokens), "seconds": time.perf_counter() - started}, failures
 
 
-def _judged(
-    label: Label, problem: Problem, replies: Sequence[Reply], verifier: Verifier
-) -> list[dict[str, Any]]:
-    """Return the rows of the replies to a problem, judged if it has an answer."""
-    responses = [
+def _responses(label: Label, problem: Problem, replies: Sequence[Reply]) -> list[ImportedResponse]:
+    """Return the replies to a problem as they are judged."""
+    return [
         ImportedResponse(
             place="",
             label=label,
@@ -210,12 +212,6 @@ def _judged(
         )
         for reply in replies
     ]
-    if problem.answer is not None:
-        return judged_rows(responses, verifier)
-    return [
-        row_of(problem, sample, response.values, verification=None, reward=None)
-        for sample, response in enumerate(responses)
-    ]
 
 
 def sample_served(
@@ -226,15 +222,23 @@ def sample_served(
     task = Served(config, problems)
     server = task.server()
     server.models()
-    rows: dict[int, list[dict[str, Any]]] = {}
+    outcomes: dict[int, Outcome] = {}
+    server.ask(task.requests, task.params, outcomes.update)
+    rows = []
     with open_judge(OURS, format=task.answer_format) as verifier:
-
-        def on_reply(number: int, replies: list[Reply] | NoReplyError) -> None:
-            problem = task.problems[number]
-            if isinstance(replies, NoReplyError):
-                display.warn(f"{shortened(problem.id)}: no reply: {replies}")
-            else:
-                rows[number] = _judged(task.label, problem, replies, verifier)
-
-        server.ask(task.requests, task.params, on_reply)
-    write_rows((jsonl_line(row) for number in sorted(rows) for row in rows[number]), out)
+        for number, problem in enumerate(task.problems):
+            outcome = outcomes[number]
+            if isinstance(outcome, NoReplyError):
+                display.warn(f"{shortened(problem.id)}: no reply: {outcome}")
+                continue
+            responses = _responses(task.label, problem, outcome)
+            if problem.answer is not None:
+                rows += judged_rows(responses, verifier)
+                continue
+            for sample, response in enumerate(responses):
+                rows.append(
+                    row_of(problem, sample, response.values, verification=None, reward=None)
+                )
+    if not rows:
+        raise server.failure("no request was answered")
+    write_rows(map(jsonl_line, rows), out)

@@ -5,12 +5,13 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from rlvr_cli.console.tables import sampling_in_words
+from rlvr_cli.core.seeds import problem_seeds
 from rlvr_cli.core.text import numbers_first
-from rlvr_cli.core.types import Group, Problem, Prompt, SamplingParams, by_key
+from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.estimators import cons_estimate, mean, pass_estimate
 from rlvr_cli.evaluation.report import Cluster, tally_of
-from rlvr_cli.rollout.sampler import Sampler, response_seed
+from rlvr_cli.rollout.sampler import Sampler
 
 _MOST_LEVELS = 12
 
@@ -43,18 +44,6 @@ def evaluate(
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     """Return the seed of each prompt's first response."""
     return problem_seeds([prompt.problem for prompt in prompts], seed)
-
-
-def problem_seeds(problems: Sequence[Problem], seed: int) -> list[int]:
-    """Return the seed of the first response to each problem, which depends only on the run's seed,
-    the problem's text and the number of its earlier occurrences."""
-    occurrences: Counter[str] = Counter()
-    seeds = []
-    for problem in problems:
-        text = problem.problem
-        seeds.append(response_seed(seed, "eval", text, occurrences[text]))
-        occurrences[text] += 1
-    return seeds
 
 
 def held_out_metrics(sets: Mapping[str, Evaluation]) -> dict[str, Any]:

@@ -110,10 +110,15 @@ class PartialResult:
 
     def add(self, identity: str, rows: Sequence[ResponseRow]) -> None:
         """Store the rows of a finished problem. They are on the disk when this returns."""
-        line = self._line(rows)
-        if self.path is not None:
-            files.append_line(self.path, line)
-        self.rows_of[identity] = json.loads(line)["rows"]
+        self.add_all({identity: rows})
+
+    def add_all(self, problems: Mapping[str, Sequence[ResponseRow]]) -> None:
+        """Store the rows of finished problems by their ids. One wait for the disk does for all."""
+        lines = {identity: self._line(rows) for identity, rows in problems.items()}
+        if self.path is not None and lines:
+            files.append_line(self.path, "".join(lines.values()))
+        for identity, line in lines.items():
+            self.rows_of[identity] = json.loads(line)["rows"]
 
     def rows(self, identities: Iterable[str]) -> list[ResponseRow]:
         """Return the rows of these problems, in their order."""

@@ -2,27 +2,45 @@
 
 import asyncio
 import ipaddress
-import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.data.fields import message_text
 
 KEY_VARIABLE = "RLVR_API_KEY"
 """The environment variable that holds the key unless `--key-env` names another."""
 NO_KEY = "none"
 """What the client sends as a key if there is none: it would look for one by itself otherwise."""
+SHORTEST_KEY = 12  # characters: a shorter one is a dummy, such as EMPTY, or a word
+SENT_HEADERS = {
+    "accept",
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "user-agent",
+}
+"""What a request needs beside the key."""
 LARGEST_REPLY = 32 << 20  # bytes, some 8 million tokens: more is no list of responses
 LARGEST_SEED = 2**31  # what every server takes as an integer
 LONGEST_REASON = 200  # characters of what a server says about a failure
 SHOWN_MODELS = 5
+MOST_TOKENS = 1 << 31
 CONNECT_SECONDS = 10.0
+LONGEST_WAIT = 120.0
+"""Seconds that the client waits before it tries again, at a server's word."""
+HAND_OVER_SECONDS = 0.1
+"""What arrives within this time is judged and written together: each write waits for the disk."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +61,16 @@ class Reply:
     finish_reason: str | None
     n_tokens: int | None
     """Tokens of the response. None if the server counts only those of several together."""
+    mean_tokens: float
+    """Tokens of it and those that came with it, divided by their number."""
 
 
 class NoReplyError(Exception):
     """A request that stayed without an answer after its tries, with the reason."""
+
+
+Outcome = list[Reply] | NoReplyError
+"""What came of a request."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +93,12 @@ class Server:
     """Whether to send the length limit. Otherwise the server gives what its context leaves."""
 
     def __post_init__(self) -> None:
+        if self.key_variable != KEY_VARIABLE and not self.key:  # the key itself, by mistake?
+            raise UserError(
+                "--key-env: give the name of a variable that is set, not the key itself"
+            )
+        if not re.fullmatch("[!-~]*", self.key):
+            raise UserError(f"{self.key_variable}: a key has ASCII characters alone, and no space")
         check_endpoint(self.endpoint, has_key=bool(self.key))
 
     @property
@@ -76,16 +106,20 @@ class Server:
         """Return the key from the environment, empty if there is none."""
         return os.environ.get(self.key_variable, "").strip()
 
-    def masked(self, text: str) -> str:
-        """Return what a server said in one short line, without the key."""
-        line = " ".join(text.split())
-        if self.key:
-            line = line.replace(self.key, "***")
-        return line[:LONGEST_REASON]
+    def without_key(self, text: str) -> str:
+        """Return a text without the key."""
+        return text.replace(self.key, "***") if self.key else text
+
+    def content(self, response: Any) -> bytes:
+        """Return the body of a reply, without the key unless a text may have that by chance."""
+        body: bytes = response.content
+        if len(self.key) >= SHORTEST_KEY:
+            return body.replace(self.key.encode(), b"***")
+        return body
 
     def failure(self, text: str) -> UserError:
         """Return an error that names the endpoint."""
-        return UserError(f"--endpoint {self.endpoint}: {text}")
+        return UserError(f"--endpoint {self.endpoint}: {self.without_key(text)}")
 
     def models(self) -> list[str]:
         """Return the names of the server's models, empty if it does not list them. Raises UserError
@@ -98,18 +132,18 @@ class Server:
         return names
 
     async def _models(self) -> list[str]:
-        import openai
-
         async with self._client() as client:
+            import httpx2
+            import openai
+
             try:
-                body = (await client.models.with_raw_response.list()).content
+                response = await client.get("/models", cast_to=httpx2.Response)
             except openai.NotFoundError:
                 return []
             except openai.OpenAIError as error:
                 raise self.failure(self._reason(error)) from None
         try:
-            rows = json.loads(body)["data"]
-            return [str(row["id"]) for row in rows]
+            return [str(row["id"]) for row in parse_json(self.content(response))["data"]]
         except (ValueError, TypeError, KeyError):
             raise self.failure(
                 "what it answers to /models is no list of models; does the URL end in /v1?"
@@ -119,50 +153,61 @@ class Server:
         self,
         requests: Sequence[Request],
         params: SamplingParams,
-        on_reply: Callable[[int, list[Reply] | NoReplyError], None],
+        on_outcomes: Callable[[Mapping[int, Outcome]], None],
     ) -> None:
-        """Send every request, at most `in_flight` at a time, and call `on_reply` with the number of
-        a request and its replies as they come. Raises UserError if the server refuses the key or
-        the model, or if the first `in_flight` requests all fail."""
-        asyncio.run(self._ask(requests, params, on_reply))
+        """Send every request, at most `in_flight` at a time. `on_outcomes` gets what came of them
+        by their numbers, soon after it came, and once more if this ends with an error. Raises
+        UserError if the server refuses the key or the model, or if it answers none of the first
+        `in_flight` requests."""
+        asyncio.run(self._ask(requests, params, on_outcomes))
 
     async def _ask(
         self,
         requests: Sequence[Request],
         params: SamplingParams,
-        on_reply: Callable[[int, list[Reply] | NoReplyError], None],
+        on_outcomes: Callable[[Mapping[int, Outcome]], None],
     ) -> None:
-        waiting: Iterator[tuple[int, Request]] = iter(enumerate(requests))
-        counts = {"answered": 0, "failed": 0}
+        waiting = iter(enumerate(requests))
+        outcomes: dict[int, Outcome] = {}
+        is_answered = False
 
         async def work(client: Any) -> None:
             for number, request in waiting:
                 try:
-                    replies = await self._replies(client, request, params)
+                    outcomes[number] = await self._replies(client, request, params)
                 except NoReplyError as error:
-                    counts["failed"] += 1
-                    if not counts["answered"] and counts["failed"] >= self.in_flight:
-                        count = plural(counts["failed"], "request")
-                        raise self.failure(f"{count} failed and none succeeded: {error}") from None
-                    on_reply(number, error)
-                else:
-                    counts["answered"] += 1
-                    on_reply(number, replies)
+                    outcomes[number] = error
+
+        def hand_over() -> None:
+            on_outcomes(outcomes)
+            outcomes.clear()
 
         async with self._client() as client:
             try:
                 async with asyncio.TaskGroup() as group:
-                    for _ in range(min(self.in_flight, len(requests))):
-                        group.create_task(work(client))
+                    tasks = {group.create_task(work(client)) for _ in range(self.in_flight)}
+                    while tasks:
+                        _, tasks = await asyncio.wait(tasks, timeout=HAND_OVER_SECONDS)
+                        came = outcomes.values()
+                        is_answered = is_answered or any(isinstance(item, list) for item in came)
+                        if is_answered:
+                            hand_over()
+                        elif len(outcomes) >= self.in_flight:
+                            raise self.failure(
+                                f"{plural(len(outcomes), 'request')} failed and none succeeded: "
+                                f"{outcomes.popitem()[1]}"
+                            )
             except BaseExceptionGroup as errors:
                 raise errors.exceptions[0] from None
+            finally:
+                hand_over()
 
     async def _replies(self, client: Any, request: Request, params: SamplingParams) -> list[Reply]:
         """Return the replies to a request. A server that gives fewer than asked for, as those do
-        that ignore `n`, is asked again for the rest."""
+        that ignore `n`, is asked again for the rest. vLLM refuses `n` if it takes no chance."""
         replies: list[Reply] = []
         while len(replies) < request.samples:
-            left = request.samples - len(replies)
+            left = request.samples - len(replies) if params.temperature else 1
             seed = (request.seed + len(replies)) % LARGEST_SEED
             replies += (await self._send(client, request.messages, params, left, seed))[:left]
         return replies
@@ -175,20 +220,28 @@ class Server:
         samples: int,
         seed: int,
     ) -> list[Reply]:
+        import httpx2
         import openai
 
-        extra = {"chat_template_kwargs": dict(self.template_arguments)}
+        body = {
+            "model": self.model,
+            "messages": messages,
+            "n": samples,
+            "seed": seed,
+            "temperature": params.temperature,
+            "top_p": params.top_p,
+        }
+        if self.has_max_tokens:
+            body["max_tokens"] = params.max_tokens
+        if self.template_arguments:
+            body["chat_template_kwargs"] = self.template_arguments
+        longest = self.tries * (self.timeout + LONGEST_WAIT)
         try:
-            response = await client.chat.completions.with_raw_response.create(
-                model=self.model,
-                messages=messages,
-                n=samples,
-                seed=seed,
-                temperature=params.temperature,
-                top_p=params.top_p,
-                max_tokens=params.max_tokens if self.has_max_tokens else openai.NOT_GIVEN,
-                extra_body=extra if self.template_arguments else None,
-            )
+            async with asyncio.timeout(longest):
+                # chat.completions.create takes half as much again: it looks through all types.
+                response = await client.post(
+                    "/chat/completions", cast_to=httpx2.Response, body=body
+                )
         except (
             openai.AuthenticationError,
             openai.PermissionDeniedError,
@@ -197,7 +250,9 @@ class Server:
             raise self.failure(self._reason(error)) from None
         except openai.OpenAIError as error:
             raise NoReplyError(self._reason(error)) from None
-        return read_replies(response.content)
+        except TimeoutError:
+            raise NoReplyError(f"no whole reply within {longest:g} s") from None
+        return read_replies(self.content(response))
 
     def _reason(self, error: Exception) -> str:
         """Say in a line why a request failed, and what to do if that is known."""
@@ -205,14 +260,19 @@ class Server:
 
         if isinstance(error, openai.APITimeoutError):
             return f"no reply within {self.timeout:g} s, {plural(self.tries, 'time')}"
+        cause = error.__cause__ or error
+        said = str(cause) or type(cause).__name__
+        status = ""
         if isinstance(error, openai.APIStatusError):
-            said = self.masked(_message_of(error.body))
-            if error.status_code in (401, 403):
-                hint = f"set {self.key_variable}, or name the variable of the key with --key-env"
-                return f"it refuses the key ({error.status_code} {said}); {hint}"
-            return f"{error.status_code} {said}"
-        cause = error.__cause__
-        return self.masked(str(cause or error)) or type(cause or error).__name__
+            said = _message_of(error.body)
+            if error.response.is_redirect:
+                said = f"it redirects to {error.response.headers['Location']}: name that address"
+            status = f"{error.status_code} "
+        line = status + " ".join(self.without_key(said).split())[:LONGEST_REASON]
+        if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
+            hint = f"set {self.key_variable}, or name the variable of the key with --key-env"
+            return f"it refuses the key ({line}); {hint}"
+        return line
 
     @asynccontextmanager
     async def _client(self) -> Any:
@@ -222,41 +282,39 @@ class Server:
             import openai
         except ImportError:
             raise UserError("--endpoint needs the client: pip install 'rlvr[server]'") from None
-        host = urlsplit(self.endpoint).netloc
+        too_large = self.failure(f"a reply of more than {LARGEST_REPLY >> 20} MiB")
 
-        async def check_request(request: Any) -> None:
-            if request.url.netloc.decode() != host:
-                raise self.failure(f"it redirects to another host ({request.url.host})")
-            for name in ("OpenAI-Organization", "OpenAI-Project"):
-                request.headers.pop(name, None)
+        class Bounded(httpx2.AsyncByteStream):
+            def __init__(self, stream: Any) -> None:
+                self.stream = stream
+
+            async def __aiter__(self) -> AsyncIterator[bytes]:
+                size = 0
+                async for part in self.stream:
+                    size += len(part)
+                    if size > LARGEST_REPLY:
+                        raise too_large
+                    yield part
+
+            async def aclose(self) -> None:
+                await self.stream.aclose()
+
+        async def send_less(request: Any) -> None:
+            # The client adds what it finds in the environment, keys and accounts among it.
+            for name in request.headers.keys() - SENT_HEADERS:
+                del request.headers[name]
+            request.headers["Authorization"] = f"Bearer {self.key or NO_KEY}"
 
         async def bound_reply(response: Any) -> None:
-            response.stream = bounded(response.stream)
-
-        def bounded(stream: Any) -> Any:
-            too_large = self.failure(f"a reply of more than {LARGEST_REPLY >> 20} MiB")
-
-            class Bounded(httpx2.AsyncByteStream):
-                async def __aiter__(self) -> AsyncIterator[bytes]:
-                    size = 0
-                    async for part in stream:
-                        size += len(part)
-                        if size > LARGEST_REPLY:
-                            raise too_large
-                        yield part
-
-                async def aclose(self) -> None:
-                    await stream.aclose()
-
-            return Bounded()
+            response.stream = Bounded(response.stream)
 
         transport = openai.DefaultAsyncHttpxClient(
-            follow_redirects=True,
+            follow_redirects=False,  # to a host that is to have no key of ours
             # A proxy of the environment is for other machines than those of plain http.
             trust_env=urlsplit(self.endpoint).scheme == "https",
             timeout=httpx2.Timeout(self.timeout, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=self.in_flight),
-            event_hooks={"request": [check_request], "response": [bound_reply]},
+            event_hooks={"request": [send_less], "response": [bound_reply]},
         )
         client = openai.AsyncOpenAI(
             api_key=self.key or NO_KEY,
@@ -306,7 +364,7 @@ def is_this_machine(host: str) -> bool:
 def read_replies(body: bytes) -> list[Reply]:
     """Read the choices of a chat completion. Raises NoReplyError if there are none."""
     try:
-        completion = json.loads(body)
+        completion = parse_json(body)
     except ValueError:
         raise NoReplyError("the reply is no JSON") from None
     choices = completion.get("choices") if isinstance(completion, dict) else None
@@ -314,7 +372,7 @@ def read_replies(body: bytes) -> list[Reply]:
         raise NoReplyError("the reply has no choices")
     usage = completion.get("usage")
     n_tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    if len(choices) > 1 or not isinstance(n_tokens, int):
+    if type(n_tokens) is not int or not 0 <= n_tokens < MOST_TOKENS:
         n_tokens = None
     replies = []
     for choice in choices:
@@ -324,22 +382,13 @@ def read_replies(body: bytes) -> list[Reply]:
         finish_reason = choice.get("finish_reason")
         replies.append(
             Reply(
-                text=message_text(message),
+                text=message_text(message) or "",
                 finish_reason=finish_reason if isinstance(finish_reason, str) else None,
-                n_tokens=n_tokens,
+                n_tokens=n_tokens if len(choices) == 1 else None,
+                mean_tokens=(n_tokens or 0) / len(choices),
             )
         )
     return replies
-
-
-def message_text(message: Mapping[str, Any]) -> str:
-    """Return the text of an assistant's message, behind its thought if that is kept apart."""
-    content = message.get("content")
-    text = content if isinstance(content, str) else ""
-    thought = message.get("reasoning_content") or message.get("reasoning")
-    if isinstance(thought, str):
-        return f"<think>{thought}</think>{text}"
-    return text
 
 
 def _message_of(body: object) -> str:

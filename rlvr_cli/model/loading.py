@@ -11,7 +11,6 @@ from typing import Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
-from rlvr_cli.model import adapter
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
@@ -121,6 +120,8 @@ def model_outline(name: str) -> Any:
 
     Raises UserError as `read_config` does, and if the files cannot hold that many weights.
     """
+    from rlvr_cli.model import adapter
+
     directory = model_directory(name)
     config = read_config(name)
     with _loading(name):
@@ -156,6 +157,8 @@ def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> Loade
 
     An adapter is merged into the weights that it was trained on. Raises UserError if loading fails.
     """
+    from rlvr_cli.model import adapter
+
     directory = model_directory(name)
     if isinstance(directory, Path) and (directory / MANIFEST).exists():
         reason = integrity_error(directory, lambda path: path.split("/")[0] != TRAINER_STATE)
@@ -208,6 +211,8 @@ def cast(model: Any, dtype: Any) -> Any:
 
 def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str) -> LoadedModel:
     """Load the model that a checkpoint's adapter belongs to, and merge the adapter into it."""
+    from rlvr_cli.model import adapter
+
     if not (directory / MANIFEST).exists():
         raise UserError(
             f"--model {name}: it holds an adapter, not a model: merge the two first (peft's "
@@ -228,6 +233,8 @@ def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
 
     Raises UserError if no such token exists, or if tokenizer and output layer do not match.
     """
+    from rlvr_cli.model import adapter
+
     if adapter.layers(model):
         raise UserError("it is an adapter of another model; merge the two first")
     head = model.get_output_embeddings()

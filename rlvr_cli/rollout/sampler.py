@@ -1,6 +1,5 @@
 """Sample G responses to each prompt, and have them judged and rewarded."""
 
-import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -14,12 +13,6 @@ from rlvr_cli.ranks.group import share, world
 from rlvr_cli.rewards.rewarder import Pending, Rewarder
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener
 from verifiers import Attempt, Verification, Verifier
-
-
-def response_seed(seed: int, *name: object) -> int:
-    """Return a 62-bit seed for the group called `name`: its sample i uses this number plus i."""
-    digest = hashlib.sha256(":".join(map(str, (seed, *name))).encode()).digest()
-    return int.from_bytes(digest[:8], "big") >> 2
 
 
 class Sampler:

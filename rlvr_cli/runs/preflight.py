@@ -10,11 +10,11 @@ from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
+from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
-from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.runs.guards import MATH_EARNS_NOTHING, MORE_SIGNAL
 from rlvr_cli.setup.memory import Memory, Parts
 from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds

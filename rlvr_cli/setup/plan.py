@@ -19,7 +19,6 @@ from rlvr_cli.data.problems import ProblemSet, joined
 from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
 from rlvr_cli.data.sources import DEFAULT_PROMPT, find_spec, known_sets
 from rlvr_cli.model.loading import default_device, settings_file
-from rlvr_cli.ranks.group import world
 from rlvr_cli.ranks.process import local_world
 from verifiers import Format
 
@@ -137,7 +136,7 @@ def asks_for_boxed(config: Config, problems: ProblemSet) -> bool:
     return (
         config.data.prompt is None
         and choose_format(problems, config.data) == DEFAULT_PROMPT
-        and not settings_file(config.model).is_file()
+        and (config.server.endpoint is not None or not settings_file(config.model).is_file())
     )
 
 
@@ -193,6 +192,8 @@ def is_sharded(optim: OptimConfig) -> bool:
     It does with several processes, for weights that wait on the CPU, and to compute in another type
     than that of the weights.
     """
+    from rlvr_cli.ranks.group import world
+
     return world() > 1 or optim.offload == "all" or optim.precision == "bfloat16"
 
 

@@ -9,6 +9,7 @@ from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import GroupBatch, is_uniform, with_signal
 from rlvr_cli.algorithm.loss import rejected
 from rlvr_cli.algorithm.samples import Samples, to_samples
+from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import (
     PROBLEM_SET,
     Completion,
@@ -25,7 +26,6 @@ from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, 
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.ranks.group import share
 from rlvr_cli.rollout.engines.base import CompletionStream
-from rlvr_cli.rollout.sampler import response_seed
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.models import prepare_models
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counter

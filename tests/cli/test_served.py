@@ -1,10 +1,16 @@
 """`rlvr eval` and `rlvr sample` with a server in place of a model."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
 
 import pytest
 from conftest import jsonl
 from faulty_server import MODEL, faulty_server
+from forked import Fork
 
 pytest.importorskip("openai")
 SUMS = [
@@ -35,6 +41,7 @@ def test_a_server_is_measured_as_a_model_is(rlvr, running, sums, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "7 problems x 2 samples, temperature 0.6, top-p 0.95, the server's limit" in done.stderr
     report = json.loads((tmp_path / "result" / "report.json").read_text())
+    assert report["speed"][0]["tokens"] == 7 * 14  # seven a response
     (entry,) = report["results"]
     assert entry["pass@k"]["1"]["value"] == pytest.approx(6 / 7)
     assert entry["fingerprint"]["server"]["model"] == MODEL
@@ -68,10 +75,55 @@ def test_what_has_a_reply_is_kept_and_only_the_rest_is_asked_again(rlvr, running
     assert "6 of 7 problems are done already" in again.stderr
     asked = [body for method, _, _, body in running.seen[before:] if method == "POST"]
     assert len(asked) == 1
+    finished = rlvr(*command, "--skip-bad")
+    assert finished.returncode == 0, finished.stderr
+    assert "no reply to 1 problem of 7, which the figures leave out (bad: 400" in finished.stderr
+    (entry,) = json.loads((tmp_path / "kept" / "report.json").read_text())["results"]
+    assert (entry["problems"], entry["pass@k"]["1"]["value"]) == (6, 1.0)
     piped = rlvr("eval", problems.name, *served(running, "refused"), "-n", "1")
     assert piped.returncode == 0
     assert "which the figures leave out" in piped.stderr
     assert {json.loads(line)["verdict"] for line in piped.stdout.splitlines()} == {"correct"}
+
+
+def test_neither_a_server_nor_a_file_of_responses_needs_torch(running, sums):
+    code = (
+        "import sys; from rlvr_cli.__main__ import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print({'torch', 'transformers', 'vllm'} & set(sys.modules))"
+    )
+    row = {"problem": "1 + 1?", "answer": "2", "response": "\\boxed{2}"}
+    sums.with_name("made.jsonl").write_text(jsonl(row))
+    for arguments in (
+        ["eval", sums.name, *served(running), "--out", "result"],
+        ["sample", sums.name, *served(running), "--out", "rows.jsonl"],
+        ["eval", "--responses", "made.jsonl", "--out", "judged"],
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments],
+            capture_output=True,
+            text=True,
+            cwd=sums.parent,
+            check=True,
+        )
+        assert done.stdout.strip() == "set()"
+
+
+def test_a_name_that_looks_like_a_path_is_the_servers(rlvr, running, sums):
+    name = "accounts/us/models/mine"
+    done = rlvr("eval", sums.name, "--endpoint", running.url("no-list"), "--model", name)
+    assert done.returncode == 0, done.stderr
+    assert running.seen[-1][3]["model"] == name
+
+
+def test_no_answer_at_all_is_an_error(rlvr, running, sums):
+    broken = ("--set", "server.tries=1", *served(running, "broken"))
+    done = rlvr("eval", sums.name, *broken)
+    assert done.returncode == 2
+    assert "no request was answered (sum-0: 500 out of luck)" in done.stderr
+    done = rlvr("sample", sums.name, *broken)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "warning    odd: no reply: 500 out of luck" in done.stderr
 
 
 def test_samples_are_rows_in_order(rlvr, running, sums):
@@ -82,6 +134,49 @@ def test_samples_are_rows_in_order(rlvr, running, sums):
     assert rows[0]["response"] == "<think>add them</think>\\boxed{3}"
     bodies = [body for _, path, _, body in running.seen if path.startswith("/thinks")]
     assert bodies[-1]["max_tokens"] == 9
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_command_goes_on_and_asks_for_nothing_that_it_has(rlvr, tmp_path, number):
+    sums = [{"problem": f"{left} + 3?", "answer": left + 3 - left % 2} for left in range(60)]
+    (tmp_path / "many.jsonl").write_text(jsonl(*sums))
+    in_flight = 4
+    command = ["eval", "many.jsonl", "-n", "2", "--set", f"server.in_flight={in_flight}"]
+    rows = "responses/many.jsonl--org_model.jsonl"
+    with faulty_server(seconds=0.05) as server:
+        whole = rlvr(*command, *served(server), "--out", "whole")
+        assert whole.returncode == 0, whole.stderr
+        expected = (tmp_path / "whole" / rows).read_text()
+        server.counts.clear()
+
+        unfinished = tmp_path / "broken" / "unfinished" / "many.jsonl--org_model.jsonl"
+        process = Fork([*command, *served(server), "--out", "broken"], tmp_path)
+        process.await_(lambda: unfinished.exists() and unfinished.read_text().count("\n") > 10)
+        os.kill(process.pid, number)
+        done = process.done()
+        assert done.rc == (130 if number == signal.SIGINT else -signal.SIGKILL)
+        lines = unfinished.read_text().splitlines()
+        on_disk = {json.loads(line)["rows"][0]["problem"] for line in lines}
+        assert 10 < len(on_disk) < 60
+        before = asked(server)
+        assert on_disk <= before.keys()
+        if number == signal.SIGINT:  # all that came was written, also what came since the last time
+            assert "broken keeps the sampled responses; give the same command again" in done.err
+            assert "Traceback" not in done.err
+            assert len(before) - len(on_disk) <= in_flight
+
+        again = rlvr(*command, *served(server), "--out", "broken")
+        assert again.returncode == 0, again.stderr
+        assert f"{len(on_disk)} of 60 problems are done already" in again.stderr
+        assert (tmp_path / "broken" / rows).read_text() == expected
+        assert (asked(server) - before).keys() == {row["problem"] for row in sums} - on_disk
+        assert max((asked(server) - before).values()) == 1
+
+
+def asked(server) -> Counter[str]:
+    """How often the server was asked each problem, without the words around it."""
+    with server.lock:
+        return Counter({text.partition("?")[0] + "?": n for text, n in server.counts.items()})
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt
 
+from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.measure import evaluate, held_out_metrics, prompt_seeds, summarize
-from rlvr_cli.rollout.sampler import response_seed
 
 
 def alike(answers) -> list[int]:

@@ -1,5 +1,7 @@
 """A server's responses, and each way in which a server can fail."""
 
+import sys
+
 import pytest
 from faulty_server import MODEL, faulty_server
 
@@ -25,7 +27,7 @@ def asked(server: Server, *texts: str, samples: int = 2) -> list[list[Reply] | N
         Request(messages=[{"role": "user", "content": text}], samples=samples, seed=3)
         for text in texts
     ]
-    server.ask(requests, PARAMS, replies.__setitem__)
+    server.ask(requests, PARAMS, replies.update)
     return [replies[number] for number in range(len(texts))]
 
 
@@ -36,7 +38,7 @@ def served(running, kind: str = "", **settings) -> Server:
 def test_replies_come_with_what_was_asked_for(running):
     server = served(running, "thinks", template_arguments={"enable_thinking": True})
     (first, second), (other, _) = asked(server, "1 + 2?", "20 + 3?")
-    assert first == second == Reply("<think>add them</think>\\boxed{3}", "stop", None)
+    assert first == second == Reply("<think>add them</think>\\boxed{3}", "stop", None, 7.0)
     assert other.text.endswith("\\boxed{23}")
     _, path, headers, body = running.seen[-1]
     assert path == "/thinks/v1/chat/completions"
@@ -47,9 +49,17 @@ def test_replies_come_with_what_was_asked_for(running):
 
 def test_a_server_that_ignores_n_is_asked_for_each(running):
     (replies,) = asked(served(running, "single"), "4 + 4?", samples=3)
-    assert replies == [Reply("\\boxed{8}", "stop", 7)] * 3
+    assert replies == [Reply("\\boxed{8}", "stop", 7, 7.0)] * 3
     bodies = [body for _, path, _, body in running.seen if path.startswith("/single")]
     assert [(body["n"], body["seed"]) for body in bodies] == [(3, 3), (2, 4), (1, 5)]
+
+
+def test_a_server_that_refuses_n_without_chance_is_asked_for_each(running):
+    replies = {}
+    requests = [Request(messages=[{"role": "user", "content": "6 + 6?"}], samples=2, seed=3)]
+    params = SamplingParams(samples=2, max_tokens=16, temperature=0.0)
+    served(running, "greedy").ask(requests, params, replies.update)
+    assert replies == {0: [Reply("\\boxed{12}", "stop", 7, 7.0)] * 2}
 
 
 @pytest.mark.parametrize("kind", ["busy", "bursts", "cut"])
@@ -60,9 +70,22 @@ def test_what_passes_is_tried_again(running, kind):
 
 
 @pytest.mark.parametrize(
+    ("kind", "reply"),
+    [
+        ("parts", Reply("so: \\boxed{3}", "stop", 7, 7.0)),
+        ("bare", Reply("", None, None, 0.0)),
+        ("negative", Reply("\\boxed{3}", "stop", None, 0.0)),
+    ],
+)
+def test_replies_of_unusual_shape(running, kind, reply):
+    assert asked(served(running, kind), "1 + 2?", samples=1) == [[reply]]
+
+
+@pytest.mark.parametrize(
     ("kind", "reason"),
     [
         ("broken", "500 out of luck"),
+        ("later", "429 tomorrow"),
         ("never", "no reply within 0.1 s, 3 times"),
         ("empty", "the reply has no choices"),
         ("page", "the reply is no JSON"),
@@ -71,8 +94,15 @@ def test_what_passes_is_tried_again(running, kind):
 def test_what_stays_without_an_answer_has_its_reason(running, kind, reason):
     (error,) = asked(served(running, kind, timeout=0.1), f"{kind} 1?")
     assert str(error) == reason
-    with pytest.raises(UserError, match=f"2 requests failed and none succeeded: {reason}"):
+    assert running.counts[f"{kind} 1?"] == (3 if kind in ("broken", "never") else 1)
+    with pytest.raises(UserError, match=f"[23] requests failed and none succeeded: {reason}"):
         asked(served(running, kind, timeout=0.1, in_flight=2), "a 1?", "b 2?", "c 3?")
+
+
+def test_a_reply_that_comes_byte_by_byte_takes_no_longer_than_another(running, monkeypatch):
+    monkeypatch.setattr("rlvr_cli.evaluation.served.LONGEST_WAIT", 0.1)
+    (error,) = asked(served(running, "drips", timeout=0.3, tries=1), "1?")
+    assert str(error) == "no whole reply within 0.4 s"
 
 
 def test_a_prompt_that_a_server_refuses_costs_no_other(running):
@@ -92,6 +122,12 @@ def test_no_model_and_no_list(running):
         asked(served(running, "gone"), "1?")
 
 
+def test_without_the_client(monkeypatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(UserError, match=r"pip install 'rlvr\[server\]'"):
+        Server("http://localhost:1/v1", MODEL).models()
+
+
 def test_nobody_there():
     with faulty_server() as server:
         url = server.url()
@@ -102,17 +138,20 @@ def test_nobody_there():
 def test_the_key_goes_to_the_server_alone(running, monkeypatch):
     monkeypatch.setenv("MY_KEY", SECRET)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-found")
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", "sk-found")
     monkeypatch.setenv("OPENAI_ORG_ID", "org-found")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "Authorization: Bearer found\nX-Key: found")
     asked(served(running), "1 + 1?")
     headers = running.seen[-1][2]
-    assert headers["Authorization"] == "Bearer none"
-    assert not {name for name in headers if name.lower().startswith("openai-")}
+    assert headers.get_all("Authorization") == ["Bearer none"]
+    assert "found" not in str(headers)
     with pytest.raises(UserError, match=r"it refuses the key \(401") as caught:
         served(running, "locked", key_variable="MY_KEY").models()
     assert running.seen[-1][2]["Authorization"] == f"Bearer {SECRET}"
     assert SECRET not in str(caught.value)
     assert "--key-env" in str(caught.value)
-    with pytest.raises(UserError, match=r"redirects to another host \(another\.invalid\)"):
+    with pytest.raises(UserError, match=r"302 it redirects to http://another\.invalid/v1"):
         served(running, "elsewhere", key_variable="MY_KEY", tries=1).models()
 
 
@@ -141,3 +180,22 @@ def test_without_a_key_any_host_is_allowed(monkeypatch):
     assert Server("http://node7:8000/v1", MODEL).key == ""
     monkeypatch.setenv("RLVR_API_KEY", SECRET)
     assert Server("http://127.0.0.2:8000/v1", MODEL).key == SECRET
+
+
+def test_a_key_that_comes_back_stands_in_no_response(running, monkeypatch):
+    monkeypatch.setenv("RLVR_API_KEY", SECRET)
+    ((reply,),) = asked(served(running, "echoes"), "1?", samples=1)
+    assert reply.text == "Bearer ***"
+    monkeypatch.setenv("RLVR_API_KEY", "EMPTY")  # a dummy that a text may have by chance
+    ((reply,),) = asked(served(running, "echoes"), "1?", samples=1)
+    assert reply.text == "Bearer EMPTY"
+
+
+def test_a_key_in_place_of_its_variable_is_not_shown(monkeypatch):
+    with pytest.raises(UserError, match="--key-env: give the name of a variable") as caught:
+        Server("http://localhost/v1", MODEL, key_variable=SECRET)
+    assert SECRET not in str(caught.value)
+    monkeypatch.setenv("RLVR_API_KEY", f"{SECRET}\n\x07")
+    with pytest.raises(UserError, match="RLVR_API_KEY: a key has ASCII characters") as caught:
+        Server("http://localhost/v1", MODEL)
+    assert SECRET not in str(caught.value)

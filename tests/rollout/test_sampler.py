@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from small_groups import made_prompt
 from small_trainer import Judge, Tokenizer
 
+from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import Completion, Problem, Prompt, SamplingParams
-from rlvr_cli.rollout.sampler import Sampler, response_seed
+from rlvr_cli.rollout.sampler import Sampler
 
 PARAMS = SamplingParams(2, 5)
 CUT = Completion([2, 3], [-1.0, -1.0], "length")

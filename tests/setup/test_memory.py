@@ -15,7 +15,8 @@ from conftest import random_model
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.text import GIB
 from rlvr_cli.model.policy import decoder_layers
-from rlvr_cli.setup import memory, plan
+from rlvr_cli.ranks import group
+from rlvr_cli.setup import memory
 from rlvr_cli.setup.machine import Machine
 from rlvr_cli.setup.memory import (
     Memory,
@@ -210,7 +211,7 @@ def test_layers_that_are_computed_again_store_their_inputs():
 
 def test_of_four_processes_each_needs_a_quarter_and_the_gathered_weights(monkeypatch):
     alone = needed("algo=ppo", *FLOAT)
-    for module in (memory, plan):
+    for module in (memory, group):
         monkeypatch.setattr(module, "world", lambda: 4)
     quarter = needed("algo=ppo", *FLOAT)
     for part in ("weights", "AdamW", "critic"):
