@@ -32,6 +32,7 @@ from rlvr_cli.setup.session import (
     open_session,
     with_date,
 )
+from rlvr_cli.training.imitation import new_trainer
 from rlvr_cli.training.trainer import Trainer
 
 
@@ -61,7 +62,7 @@ def start(
         if check_only:
             display.result("check", "nothing stands in the way of this run")
             return
-        trainer = Trainer(session, prompts, held_out)
+        trainer = new_trainer(session, prompts, held_out)
         if parent is not None:
             _inherit(trainer, parent, display)
         # A resumed run cannot read stdin again, so the run keeps a copy of its problems.
@@ -98,7 +99,7 @@ def resume(config: Config, directory: Path, display: Display, trackers: Sequence
             if config.parent and (newest is None or config.algorithm.has_reference_model):
                 parent = _load_parent(session, Path(config.parent))
             prompts, held_out = _prepare(session, problems, display)
-            trainer = Trainer(session, prompts, held_out)
+            trainer = new_trainer(session, prompts, held_out)
             if newest is None and parent is not None:
                 _inherit(trainer, parent, display)
             loop = RunLifecycle(trainer, run, display, trackers)

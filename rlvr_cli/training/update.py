@@ -109,10 +109,9 @@ class Updater:
         if algo.old_logprobs != "auto":
             return algo.old_logprobs == "engine"
         would_pass = algo.needs_old_logprobs and algo.top_entropy is None
-        is_compared = algo.correction is not None or algo.reads_responses
         is_half = self.optim.precision == "bfloat16"
         is_same = is_half or (self.mismatch is not None and self.mismatch <= ROUNDING)
-        return would_pass and is_same and not is_compared
+        return would_pass and is_same and algo.correction is None
 
     def measure_mismatch(self, samples: Samples, step: int) -> None:
         """Compare the trainer's old log-probabilities with the engine's, over all fresh tokens.
@@ -124,9 +123,7 @@ class Updater:
         self.mismatch = None
         old = samples.old_logprobs
         sampled = samples.rollout_logprobs
-        if sampled is None:
-            self.mismatch = 0.0  # no engine, no gap
-        elif old is not None and old is not sampled and samples.is_fresh.any():
+        if old is not None and old is not sampled and samples.is_fresh.any():
             gaps = (old - sampled).abs()[samples.mask.bool() & samples.is_fresh[:, None]]
             self.mismatch = float(gaps.mean())
             check_agreement(self.mismatch, self.mismatch_limit, step)
@@ -301,23 +298,19 @@ class Updater:
         | several              | those of the pass before the first update           |
         | one, a fresh row     | the policy's own at this moment, without a gradient |
         | one, a carried row   | the engine's                                        |
-
-        They take the place of the engine's if nothing was sampled.
         """
         samples = batch.samples
         old_logprobs = batch.column("old_logprobs")
         rollout_logprobs = batch.column("rollout_logprobs")
-        is_sampled = samples.rollout_logprobs is not None
         if samples.old_logprobs is None:
-            old_logprobs = stats.logprobs.detach().to(old_logprobs)
-            if is_sampled:
-                old_logprobs = torch.where(batch.is_fresh, old_logprobs, rollout_logprobs)
+            present_logprobs = stats.logprobs.detach().to(old_logprobs)
+            old_logprobs = torch.where(batch.is_fresh, present_logprobs, rollout_logprobs)
         is_correct = send(samples.is_correct[batch.rows, None], batch.mask.device)
         return LossInputs(
             logprobs=stats.logprobs,
             entropy=stats.entropy,
             old_logprobs=old_logprobs,
-            rollout_logprobs=rollout_logprobs if is_sampled else old_logprobs,
+            rollout_logprobs=rollout_logprobs,
             ref_logprobs=batch.column("ref_logprobs"),
             advantages=batch.column("advantages"),
             mask=batch.mask,
