@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import torch
 from huggingface_hub import HfApi
@@ -12,7 +11,7 @@ from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, read_regular
-from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judge_fingerprint, model_hash
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
@@ -82,7 +81,7 @@ def write_export(
     display.result("pushed", str(url))
 
 
-def _find_checkpoint(run: Path, step: str, summary: dict[str, Any], display: Display) -> Checkpoint:
+def _find_checkpoint(run: Path, step: str, summary: JsonObject, display: Display) -> Checkpoint:
     """Return the checkpoint that `best`, `last` or a number names. Raises UserError if there is no
     such checkpoint, or if it is damaged."""
     stored = {str(checkpoint.step): checkpoint for checkpoint in checkpoints(run)}
@@ -103,7 +102,7 @@ def _find_checkpoint(run: Path, step: str, summary: dict[str, Any], display: Dis
     return checkpoint
 
 
-def _card(config: Config, step: int, summary: dict[str, Any], digest: str) -> str:
+def _card(config: Config, step: int, summary: JsonObject, digest: str) -> str:
     """Return the model card: the base model, the figures, the settings that reproduce the run."""
     measured = []
     for moment in ("before", "after"):

@@ -1,15 +1,13 @@
 """Detect in a run's metrics that it is failing. Pure functions of the steps so far."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from typing import Any
 
 from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.core.errors import Finding
+from rlvr_cli.core.types import History, Metrics
 from rlvr_cli.evaluation.estimators import mean
-
-History = Sequence[Mapping[str, Any]]
-"""The metrics of each step, oldest first."""
 
 MORE_SIGNAL = "take easier or harder problems, a stronger model, more samples (-n) or --max-tokens"
 MATH_EARNS_NOTHING = "what trains is another reward than math, on wrong responses alone"
@@ -89,12 +87,12 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
         yield "timeouts", f"{text}; leave such problems out (guards.timeout_share)"
 
 
-def _has_rewards(row: Mapping[str, Any]) -> bool:
+def _has_rewards(row: Metrics) -> bool:
     """Return whether a step has other rewards than `math`."""
     return any(key.startswith("reward/") for key in row)
 
 
-def _in_a_row(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> int:
+def _in_a_row(history: History, holds: Callable[[Metrics], Any]) -> int:
     """Count how many steps in a row the condition has held, up to the newest."""
     return sum(1 for _ in takewhile(holds, reversed(history)))
 

@@ -4,14 +4,13 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import WITHOUT_VERDICT, Prompt
+from rlvr_cli.core.types import WITHOUT_VERDICT, History, Metrics, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.runs.guards import MORE_SIGNAL
@@ -28,7 +27,7 @@ _SHOWN_GOLDS = 5
 _LONGEST_QUESTION = 60
 
 
-def format_figures(figures: Mapping[str, Any] | None) -> str:
+def format_figures(figures: Metrics | None) -> str:
     """Format pass@1 of a measurement with its interval, and cons@k. None means not measured."""
     figures = figures or {}
     if not figures.get("interval"):
@@ -149,9 +148,9 @@ def say_measured(sets: Mapping[str, Evaluation], moment: str, display: Display) 
 
 
 def say_results(
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
-    best: Mapping[str, Any] | None,
+    before: Metrics | None,
+    after: Metrics | None,
+    best: Metrics | None,
     display: Display,
 ) -> None:
     """Print pass@1 of every held-out set before and after training, by level, and the best."""
@@ -171,7 +170,7 @@ def say_results(
         display.say("best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}")
 
 
-def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
+def say_throughput(figures: Metrics, display: Display) -> None:
     """Print the measured speed of a run. Verbose, add MFU and how engine and trainer differ."""
     words = {
         "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
@@ -187,7 +186,7 @@ def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
         display.say("speed", ", ".join(texts))
 
 
-def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
+def warn_of_outcome(trainer: Trainer, history: History, display: Display) -> None:
     """Warn if a run learned nothing, or skipped steps."""
     steps = len(history)
     short = sum(metrics["no_update"] == "batch not full" for metrics in history)

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
+from rlvr_cli.core.jsonl import JsonObject, bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import TOKEN_FIGURES, Group, Problem
 from rlvr_cli.data.rows import response_row, validated_lines
@@ -135,9 +135,9 @@ class Run:
                 later.append(path)
         return later
 
-    def truncate_to(self, step: int) -> list[dict[str, Any]]:
+    def truncate_to(self, step: int) -> list[JsonObject]:
         """Truncate the files to the end of that step. Return the metrics up to it."""
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         if is_first():
             self._rollouts.mkdir(exist_ok=True)
             for part in (".", "rollouts", "checkpoints"):
@@ -240,7 +240,7 @@ def read_tokens(path: Path) -> list[StoredTokens]:
         raise UserError(f"{path}: {first_mistake(error)}") from None
 
 
-def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+def read_metrics(path: Path) -> Iterator[JsonObject]:
     """Yield the rows of metrics.jsonl in the order of their steps, and skip invalid ones."""
     last = 0
     # OSError: there is no such file yet. UserError: a line is too long.

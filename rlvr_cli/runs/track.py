@@ -14,6 +14,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, write_atomically
 from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.types import Metrics
 from rlvr_cli.evaluation.measure import held_out_metrics
 
 _TABLE_EVERY = 10
@@ -136,7 +137,7 @@ class Mirrors:
                 name = f"{run.resolve().name[-50:]}-{end}"
                 self.clients[tracker] = TRACKERS[tracker](run, name, settings, first_step)
 
-    def send(self, metrics: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
+    def send(self, metrics: Metrics, rows: Iterable[Metrics]) -> None:
         """Queue a step's figures, and in every tenth step its first responses."""
         step = metrics["step"]
         figures = {
@@ -150,7 +151,7 @@ class Mirrors:
             with self._guarded(tracker):
                 client.send(step, figures, table)
 
-    def send_measured(self, step: int, figures: Mapping[str, Any] | None) -> None:
+    def send_measured(self, step: int, figures: Metrics | None) -> None:
         """Queue the figures of the held-out sets, as `summary.json` has them. Those from before
         training belong to step 0, those from after it to the last step."""
         if figures is not None and self.clients:

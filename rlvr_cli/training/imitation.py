@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.types import Prompt
+from rlvr_cli.data.problems import Draw
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.data.responses import tokenize_responses
 from rlvr_cli.ranks.group import share
@@ -36,9 +37,7 @@ class ImitationTrainer(Trainer):
         """The response in each prompt's data row."""
         self.problems_digest = prompts_digest([*prompts, *held_out], self.responses)
 
-    def _stream(
-        self, prompts: Sequence[Prompt], draws: Sequence[tuple[int, int]]
-    ) -> CompletionStream:
+    def _stream(self, prompts: Sequence[Prompt], draws: Sequence[Draw]) -> CompletionStream:
         for index, (_, problem) in enumerate(share(draws)):
             yield index, [self.responses[problem]]
 

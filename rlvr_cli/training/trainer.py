@@ -17,7 +17,7 @@ from rlvr_cli.core.types import (
     groups_as_json,
     groups_from_json,
 )
-from rlvr_cli.data.problems import ProblemOrder
+from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
@@ -154,9 +154,7 @@ class Trainer:
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried_groups), no_signal)
 
-    def _stream(
-        self, prompts: Sequence[Prompt], draws: Sequence[tuple[int, int]]
-    ) -> CompletionStream:
+    def _stream(self, prompts: Sequence[Prompt], draws: Sequence[Draw]) -> CompletionStream:
         """Return a lazy stream of the prompts' responses, with a seed for each place in the order.
         Nothing is sampled until the stream is read."""
         seeds = [response_seed(self.config.seed, "train", place) for place, _ in draws]

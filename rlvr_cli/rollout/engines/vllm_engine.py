@@ -8,7 +8,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
@@ -24,7 +25,13 @@ from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
 from rlvr_cli.ranks.group import is_joined, world
-from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener, refuse_prompts
+from rlvr_cli.rollout.engines.base import (
+    CompletionStream,
+    Engine,
+    Listener,
+    NamedTensors,
+    refuse_prompts,
+)
 
 SEQUENCES = 512
 """The most responses that are decoded together."""
@@ -157,7 +164,7 @@ class VllmEngine(Engine):
         expected = {name for name, _ in vllm_model.named_parameters()}
         loaded = set[str]()
 
-        def load_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> Any:
+        def load_weights(weights: NamedTensors) -> Any:
             names = load_all(weights)
             loaded.update(expected if names is None else names)  # None: this model does not say
             return names
@@ -233,10 +240,10 @@ class VllmEngine(Engine):
             detokenize=False,
         )
 
-    def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def sync_weights(self, named_parameters: NamedTensors) -> None:
         """Copy the weights into vLLM's memory, without a file, and drop caches of the old ones."""
 
-        def weights_for_vllm() -> Iterator[tuple[str, torch.Tensor]]:
+        def weights_for_vllm() -> Iterator[tuple[str, Tensor]]:
             for name, parameter in named_parameters:
                 tensor = parameter.detach()
                 if name in self._has_row_per_id:
