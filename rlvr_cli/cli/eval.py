@@ -143,8 +143,10 @@ def _tasks(
 def say_fields(problems: ProblemSet, display: Display) -> None:
     """Say from which fields the problems were read, and warn if there are responses among them."""
     if problems.fields_read:
-        count = f"{len(problems.problems)} of {problems.name}"
-        display.say("problems", f"{count}; {problems.fields_read}")
+        display.say(
+            "problems",
+            f"{len(problems.problems)} of {problems.name}; {problems.fields_read}",
+        )
     if {"response", "responses"} & problems.problems[0].extra.keys():
         display.warn(
             f"{problems.name} holds responses, which are not read where a model gives its own: "
@@ -246,11 +248,12 @@ def _sample(
 def say_resumed(partial: PartialResult, problems: int, display: Display) -> None:
     """Say how many of the problems an earlier command has done, and which lines of it are lost."""
     if partial.dropped:
-        lines = plural(partial.dropped, "line")
-        display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
+        display.warn(
+            f"{partial.path}: {plural(partial.dropped, 'line')} could not be read; their problems "
+            "are sampled again"
+        )
     if partial.rows_of:
-        count = f"{len(partial.rows_of)} of {problems} problems"
-        display.say("resumed", f"{count} are done already")
+        display.say("resumed", f"{len(partial.rows_of)} of {problems} problems are done already")
 
 
 def _prompts_and_params(

@@ -21,6 +21,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn import Module
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import first_line
 from rlvr_cli.core.versions import unused_parameters_are_reduced
 from rlvr_cli.ranks.process import local_world, rank, report_claims
 
@@ -55,7 +56,7 @@ def start() -> None:
             report_claims.append(lambda: os.environ.get("LOCAL_RANK", "0") == "0")
         host = os.environ.get("MASTER_ADDR", "?")
         port = os.environ.get("MASTER_PORT", "?")
-        reason = str(error).split("\n")[0]
+        reason = first_line(error)
         raise UserError(f"the processes do not meet at {host}:{port} ({reason})") from None
 
 
@@ -214,7 +215,7 @@ def shard(
             if unused_parameters_are_reduced():  # experts that one process did not ask
                 part.set_reduce_scatter_unused_params(True)
     except (ValueError, AssertionError, NotImplementedError) as error:
-        reason = str(error).split("\n")[0]
+        reason = first_line(error)
         raise UserError(
             f"several processes cannot shard {type(root).__name__} ({reason}): leave "
             "--processes out"

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli.core.signals import raise_if_interrupted
@@ -22,15 +23,15 @@ def response_seed(seed: int, *name: object) -> int:
     return int.from_bytes(digest[:8], "big") >> 2
 
 
+@dataclass
 class Sampler:
     """The engine, tokenizer and verifier that turn prompts into judged groups."""
 
-    def __init__(self, engine: Engine, tokenizer: Any, verifier: Verifier) -> None:
-        self.engine = engine
-        self.tokenizer = tokenizer
-        self.verifier = verifier
-        self.seconds = 0.0
-        """Seconds spent on detokenizing and verdicts since the start."""
+    engine: Engine
+    tokenizer: Any
+    verifier: Verifier
+    seconds: float = 0.0
+    """Seconds spent on detokenizing and verdicts since the start."""
 
     def stream(
         self,

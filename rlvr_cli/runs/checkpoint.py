@@ -20,7 +20,7 @@ from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import leaves
-from rlvr_cli.core.text import first_mistake, format_value
+from rlvr_cli.core.text import first_mistake, format_value, one_line
 from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
@@ -279,7 +279,7 @@ def check_savable(policy: LoadedModel) -> None:
             policy.model.save_pretrained(directory, state_dict={})
             policy.tokenizer.save_pretrained(directory)
     except Exception as error:  # whatever transformers refuses to write
-        reason = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
+        reason = f"{type(error).__name__}: {one_line(error)}"
         raise UserError(
             f"{policy.directory}: it cannot be saved again ({reason}); take another model"
         ) from None

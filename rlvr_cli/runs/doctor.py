@@ -37,8 +37,9 @@ def examine(display: Display) -> None:
     device = f"cpu, {os.cpu_count()} cores"
     if default_device() == "cuda":
         card = torch.cuda.get_device_properties(0)
-        size = f"{card.total_memory / GIB:.0f} GiB each"
-        device = f"{torch.cuda.device_count()} x {card.name}, {size}"
+        device = (
+            f"{torch.cuda.device_count()} x {card.name}, {card.total_memory / GIB:.0f} GiB each"
+        )
     elif torch.backends.mps.is_available():
         device += "; Apple's GPU is not used"
     else:
@@ -67,8 +68,7 @@ def examine(display: Display) -> None:
     missing = libraries.missing.pop("", [])
     faults += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in missing]
     for extra, texts in libraries.missing.items():
-        install = f"pip install '{_DISTRIBUTION}[{extra}]'"
-        display.say("", f"for {extra}: {', '.join(texts)}; {install}")
+        display.say("", f"for {extra}: {', '.join(texts)}; pip install '{_DISTRIBUTION}[{extra}]'")
     if faults:
         raise UserError("\n".join(faults))
     display.result("doctor", "the default run can run: rlvr train --algo dapo")
@@ -109,6 +109,8 @@ def _required_libraries() -> Libraries:
         if extra:
             libraries.missing[extra].append(text)
         elif required.name not in TRIED:  # Those were reported above.
-            install = f"pip install '{required.name}{required.specifier}'"
-            libraries.untried.append(f"{text}, the range that was tried: {install}")
+            libraries.untried.append(
+                f"{text}, the range that was tried: pip install "
+                f"'{required.name}{required.specifier}'"
+            )
     return libraries

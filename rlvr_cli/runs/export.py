@@ -12,6 +12,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, read_regular
 from rlvr_cli.core.jsonl import JsonObject, parse_json
+from rlvr_cli.core.text import one_line
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judge_fingerprint, model_hash
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
@@ -76,7 +77,7 @@ def write_export(
         url = api.create_repo(push, exist_ok=True).url
         api.upload_folder(repo_id=push, folder_path=target)
     except Exception as error:  # whatever a hub may answer
-        reason = " ".join(str(error).split())[:300]
+        reason = one_line(error)
         raise UserError(f"--push {push}: {reason}; what was written stays in {target}") from None
     display.result("pushed", str(url))
 
@@ -87,8 +88,9 @@ def _find_checkpoint(run: Path, step: str, summary: JsonObject, display: Display
     stored = {str(checkpoint.step): checkpoint for checkpoint in checkpoints(run)}
     best = summary.get("best")
     if step == "best" and not isinstance(best, dict):
-        remedy = "set eval.every in training, or take last"
-        raise UserError(f"--step best: {run} measured no step; {remedy}")
+        raise UserError(
+            f"--step best: {run} measured no step; set eval.every in training, or take last"
+        )
     if step == "last":
         checkpoint = next(intact_checkpoints(run, display.warn), None)
     else:

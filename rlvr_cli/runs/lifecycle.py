@@ -16,7 +16,7 @@ from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserErro
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import JsonObject, write_jsonl_line
 from rlvr_cli.core.signals import Interrupts, is_interrupted
-from rlvr_cli.core.text import shortened
+from rlvr_cli.core.text import one_line, shortened
 from rlvr_cli.core.types import Metrics
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.ranks.group import broadcast_from_first, is_first, meet, world
@@ -120,8 +120,9 @@ class RunLifecycle:
             with suppress(Exception):  # the disk may be full
                 self._save_together()
             if isinstance(error, BrokenPipeError):
-                hint = self._resume_hint()
-                self.display.result("resume", f"nobody reads stdout any more; {hint}")
+                self.display.result(
+                    "resume", f"nobody reads stdout any more; {self._resume_hint()}"
+                )
                 raise
             raise self._as_reported(error) from None
 
@@ -140,7 +141,7 @@ class RunLifecycle:
         path = directory / "error.txt"
         with suppress(OSError):
             write_atomically(path, "".join(traceback.format_exception(error)))
-        reason = " ".join(str(error).split()) or "no reason given"
+        reason = one_line(error, None) or "no reason given"
         return UserError(
             f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} (see {path}); "
             f"{hint}"

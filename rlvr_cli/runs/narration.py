@@ -45,8 +45,10 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
     unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in WITHOUT_VERDICT)
     if unjudged:
-        responses = plural(unjudged, "response")
-        display.warn(f"{responses} could not be judged (timeout, bad gold); pass@1 leaves them out")
+        display.warn(
+            f"{plural(unjudged, 'response')} could not be judged (timeout, bad gold); pass@1 "
+            "leaves them out"
+        )
 
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
@@ -80,8 +82,10 @@ def announce_run(
     texts = {prompt.problem.problem for prompt in prompts}
     shared = sum(prompt.problem.problem in texts for prompt in held_out)
     if shared:
-        text = f"{shared} of {len(held_out)} held-out problems are also trained on"
-        display.warn(f"{text}, so pass@1 on them says little; take another eval.source")
+        display.warn(
+            f"{shared} of {len(held_out)} held-out problems are also trained on, so pass@1 on them "
+            "says little; take another eval.source"
+        )
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out"
     if len(config.eval.sources) > 1:
         count += f" ({', '.join(config.eval.sources)})"
@@ -102,8 +106,10 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
     say_policy(config.model, session, display)
     display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
     if session.teacher is not None:
-        architecture = type(session.teacher.model).__name__
-        display.say("teacher", f"{config.teacher}: {architecture}: {session.teacher_forward}")
+        display.say(
+            "teacher",
+            f"{config.teacher}: {type(session.teacher.model).__name__}: {session.teacher_forward}",
+        )
     rewarder = session.rewarder
     if rewarder.config.functions != ("math",):
         hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}

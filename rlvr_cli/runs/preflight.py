@@ -49,8 +49,12 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     has_format = session.plan.answer_format != "any"
     lines, findings = review_probe(groups, learns, config.data, has_format)
     if strict and not learns:
-        text = "a run like this would learn nothing: see the warning about the probe"
-        findings.append(Finding(text, is_error=True))
+        findings.append(
+            Finding(
+                "a run like this would learn nothing: see the warning about the probe",
+                is_error=True,
+            )
+        )
     settle(lines, findings, display)
 
 

@@ -119,6 +119,9 @@ class Run:
     def _write_with_checksum(self, name: str, text: str) -> None:
         self.write(f"rollouts/{name}", text)
         self._checksums[name] = hashlib.sha256(text.encode()).hexdigest()
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
         self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
 
     def rollouts_error(self, step: int) -> str | None:
@@ -147,7 +150,7 @@ class Run:
                 self._checksums = files.read_manifest(self._rollouts)
             for path in later:
                 self._checksums.pop(path.name, None)
-            self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
+            self._write_manifest()
             for path in [*later, self.directory / "summary.json"]:
                 files.remove(path)
             metrics = read_metrics(self.directory / "metrics.jsonl")

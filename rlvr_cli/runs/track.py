@@ -14,6 +14,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, write_atomically
 from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.text import one_line
 from rlvr_cli.core.types import Metrics
 from rlvr_cli.evaluation.measure import held_out_metrics
 
@@ -173,7 +174,7 @@ class Mirrors:
         except (Exception, SystemExit) as error:  # whatever a library may do
             self.has_failed = True
             self.clients.pop(tracker, None)
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            reason = f"{type(error).__name__}: {one_line(error, 200)}"
             self.warn(
                 f"--track {tracker}: {reason}; it gets no more, rlvr show {self.run} --track "
                 f"{tracker} sends all again"

@@ -258,8 +258,7 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
         if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
             mirrors.send_measured(history[-1]["step"], run.held_out_figures())
         if mirrors.close():
-            names = ", ".join(trackers)
-            display.result("tracked", f"{len(history)} steps of {run.path}: {names}")
+            display.result("tracked", f"{len(history)} steps of {run.path}: {', '.join(trackers)}")
 
 
 def grouped(rows: Iterable[ResponseRow]) -> Iterator[tuple[ResponseRow, ...]]:

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from rlvr_cli.algorithm.group_filter import GroupBatch
-from rlvr_cli.core.text import GIB
 from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import Group, Metrics
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.measure import rollout_metrics

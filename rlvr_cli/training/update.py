@@ -4,6 +4,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -42,31 +43,24 @@ ROUNDING = 1e-5
 """Nats a token: float32 on one machine differs by 1e-7 to 1e-6, an engine in bfloat16 by 1e-2."""
 
 
+@dataclass
 class Updater:
     """The objective of policy and critic, their optimizer, and the epochs over a batch."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        critic: Critic | None,
-        algo: Algorithm,
-        optim: OptimConfig,
-        max_tokens: int,
-        steps: int,
-        mismatch_limit: float = math.inf,
-    ) -> None:
-        self.policy = policy
-        self.critic = critic
-        self.algo = algo
-        self.optim = optim
-        self.max_tokens = max_tokens
-        self.steps = steps
-        self.mismatch_limit = mismatch_limit
-        self.kl_coef = algo.kl.coef if algo.kl is not None else 0.0
+    policy: Policy
+    critic: Critic | None
+    algo: Algorithm
+    optim: OptimConfig
+    max_tokens: int
+    steps: int
+    mismatch_limit: float = math.inf
+    mismatch: float | None = None
+    """The mean over fresh tokens of |engine - trainer| log-probability, as the newest step measured
+    it. None if nothing was measured yet."""
+
+    def __post_init__(self) -> None:
+        self.kl_coef = self.algo.kl.coef if self.algo.kl is not None else 0.0
         """The present value of an adaptive coefficient."""
-        self.mismatch: float | None = None
-        """The mean over fresh tokens of |engine - trainer| log-probability, as the newest step
-        measured it. None if nothing was measured yet."""
         self.reset_optimizer()
 
     def reset_optimizer(self) -> None:

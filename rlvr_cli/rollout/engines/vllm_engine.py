@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, writing
+from rlvr_cli.core.text import first_line
 from rlvr_cli.core.types import Completion, SamplingParams
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
@@ -113,7 +114,7 @@ class VllmEngine(Engine):
                     **options,
                 )
             except Exception as error:  # whatever vLLM refuses
-                reason = str(error).strip().split("\n")[0]
+                reason = first_line(error)
                 raise UserError(
                     f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
                 ) from None
