@@ -10,7 +10,7 @@ from torch import Tensor
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import candidates
 from rlvr_cli.algorithm.reward import Reward, length_penalty, shaped_reward
-from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout
+from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout, TokenIds
 
 
 @dataclass
@@ -20,8 +20,8 @@ class Samples:
     Each stage fills its own columns. A column that the algorithm does not need is None.
     """
 
-    prompt_ids: list[Sequence[int]]
-    response_ids: list[Sequence[int]]
+    prompt_ids: list[TokenIds]
+    response_ids: list[TokenIds]
     sample: list[int]
     """The number of a response among those to its prompt."""
     group: Tensor

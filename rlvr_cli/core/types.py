@@ -33,6 +33,8 @@ Metrics = Mapping[str, Any]
 History = Sequence[Metrics]
 """The metrics of each step, oldest first."""
 
+TokenIds = Sequence[int]
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -82,7 +84,7 @@ class SamplingParams:
 class Completion:
     """One sampled response. If it ended by itself, its last token is an end-of-sequence token."""
 
-    token_ids: Sequence[int]
+    token_ids: TokenIds
     logprobs: Sequence[float]
     """Log-probability of each token under the distribution it was sampled from."""
     finish_reason: FinishReason

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import TokenIds
 from rlvr_cli.model.packing import ATTENTION, WINDOWS, ModelInputs, pack, pad
 
 EAGER = "eager"
@@ -23,7 +24,7 @@ _CEILING = 0.05
 _ROUNDING_SAMPLES = 2
 """Samples on which the rounding is measured."""
 
-Sample = tuple[Sequence[int], Sequence[int]]
+Sample = tuple[TokenIds, TokenIds]
 """The token ids of a prompt and of a response to it."""
 
 
@@ -161,7 +162,7 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
 
 
 @torch.no_grad()
-def _has_plain_head(model: Any, prompt: Sequence[int]) -> bool:
+def _has_plain_head(model: Any, prompt: TokenIds) -> bool:
     """Return whether the model's logits are its output layer's, up to rounding."""
     ids = torch.tensor([prompt], device=model.device)
     hidden_N = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]

@@ -19,6 +19,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from rlvr_cli.core.types import TokenIds
 from rlvr_cli.core.versions import varlen_takes_groups
 
 ATTENTION = "rlvr_sdpa"
@@ -121,8 +122,8 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def pack(
-    prompts: Sequence[Sequence[int]],
-    responses: Sequence[Sequence[int]],
+    prompts: Sequence[TokenIds],
+    responses: Sequence[TokenIds],
     device: torch.device,
     dtype: torch.dtype,
 ) -> ModelInputs:
@@ -176,8 +177,8 @@ def pack(
 
 
 def pad(
-    prompts: Sequence[Sequence[int]],
-    responses: Sequence[Sequence[int]],
+    prompts: Sequence[TokenIds],
+    responses: Sequence[TokenIds],
     device: torch.device,
     dtype: torch.dtype,
 ) -> ModelInputs:
@@ -210,7 +211,7 @@ class _PaddedResponses(NamedTuple):
 
 
 def _pad_responses(
-    responses: Sequence[Sequence[int]], device: torch.device, dtype: torch.dtype
+    responses: Sequence[TokenIds], device: torch.device, dtype: torch.dtype
 ) -> _PaddedResponses:
     lengths = torch.tensor([len(response) for response in responses])
     T = int(lengths.max())
@@ -222,7 +223,7 @@ def _pad_responses(
     )
 
 
-def _pad_right(rows: Iterable[Sequence[int]], length: int) -> Tensor:
+def _pad_right(rows: Iterable[TokenIds], length: int) -> Tensor:
     """Return rows of ids as one tensor, padded with 0 to this length."""
     return torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
 

@@ -28,6 +28,7 @@ _SHOWN_CHARACTERS = 600
 _MUCH_CUT_OFF = 0.5
 Lines = Sequence[tuple[str, str]]
 """Observations, each with its label."""
+Review = tuple[Lines, list[Finding]]
 
 
 def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display: Display) -> None:
@@ -70,7 +71,7 @@ def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
         raise UserError("\n".join(errors))
 
 
-def review_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[Finding]]:
+def review_data(session: Session, prompts: Sequence[Prompt]) -> Review:
     """Return lines on first prompt, golds and lengths, and faults of settings and problems."""
     config = session.plan.config
     tokenizer = session.policy.tokenizer
@@ -95,8 +96,6 @@ def review_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, lis
         f"of at most {config.rollout.max_tokens}, context {session.policy.context}"
     )
     lines.append(("lengths", text))
-    if not config.algorithm.needs_verdicts:
-        bad_golds = 0
     return lines, data_findings(config, prompts, tokenizer.chat_template is not None, bad_golds)
 
 
@@ -147,7 +146,7 @@ def data_findings(
             "take a model with another"
         )
         findings.append(Finding(text, is_error=changed == count))
-    if bad_golds:
+    if bad_golds and config.algorithm.needs_verdicts:
         text = (
             f"{bad_golds} of {count} gold answers cannot be read, so these problems never train: "
             "mend them"
@@ -156,7 +155,7 @@ def data_findings(
     return findings
 
 
-def review_memory(memory: Memory, config: Config) -> tuple[Lines, list[Finding]]:
+def review_memory(memory: Memory, config: Config) -> Review:
     """Return a line on what is needed, and a warning if that is more than is free.
 
     The line has each phase and part, the warning settings that need less. What cannot fit at all
@@ -206,7 +205,7 @@ def _has_signal(groups: Sequence[Group], config: Config) -> bool:
 
 def review_probe(
     groups: Sequence[Group], learns: bool, data: DataConfig, has_format: bool
-) -> tuple[Lines, list[Finding]]:
+) -> Review:
     """Return a line on the probe, and warnings if there is nothing to learn from, or hardly any.
 
     The line has the share in the required format, if one is required.

@@ -75,23 +75,13 @@ def load_optimizer(optimizer: Optimizer, state: State) -> None:
     stored: dict[int, dict[str, Tensor]] = {}
     for key, tensor in part("optimizer", state.tensors).items():
         index, _, name = key.partition(".")
-        stored.setdefault(int(index), {})[name] = tensor
-    # A step that moves nothing makes the moments.
-    optimizer.state.clear()
-    for group in groups:
-        group["lr"] = 0 * group["lr"]
-    for number in stored:
-        parameters[number].grad = torch.zeros_like(parameters[number])
-    optimizer.step()
-    optimizer.zero_grad()
-    for number, tensors in stored.items():
-        moments = optimizer.state[parameters[number]]
-        if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
+        number = int(index)
+        parameter = parameters[number]
+        if name != "step" and tensor.shape != parameter.shape:
             raise ValueError(f"optimizer.{number}: moments of another shape")
-        for name, moment in moments.items():
-            moment.copy_(shard_as(tensors[name], moment))
-    for group, settings in zip(groups, stored_groups, strict=True):
-        group.update({**settings, "params": group["params"]})
+        # A tensor of its own: a stored one is mapped from its file.
+        stored.setdefault(number, {})[name] = shard_as(tensor, parameter).clone()
+    optimizer.load_state_dict({"state": stored, "param_groups": stored_groups})
 
 
 def _outline(groups: list[JsonObject]) -> list[Any]:

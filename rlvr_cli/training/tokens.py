@@ -1,12 +1,11 @@
 """Keep the figures of a step's single tokens, for the page of a run."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.jsonl import JsonObject
-from rlvr_cli.core.types import TOKEN_FIGURES
+from rlvr_cli.core.types import TOKEN_FIGURES, TokenIds
 from rlvr_cli.ranks.group import is_first, sum_tensor
 
 _GROUPS = 2
@@ -49,7 +48,7 @@ def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[Json
     return rows
 
 
-def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+def token_texts(tokenizer: Any, ids: TokenIds) -> list[str]:
     """Return the text that each token adds. The last token of a character has all of its text."""
     texts: list[str] = []
     start = 0

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.core.errors import EngineError, UserError
-from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
 from rlvr_cli.model.forward import Sample, own_logprobs
 
 Listener = Callable[[int], None]
@@ -30,7 +30,7 @@ class Engine:
 
     def generate(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
@@ -58,7 +58,7 @@ class Engine:
         """Free all resources."""
 
 
-def refuse_prompts(prompts: Sequence[Sequence[int]], max_tokens: int, context: int) -> None:
+def refuse_prompts(prompts: Sequence[TokenIds], max_tokens: int, context: int) -> None:
     """Raise UserError naming the first prompt that cannot be continued."""
     for index, prompt in enumerate(prompts):
         if not prompt:

@@ -15,7 +15,7 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.packing import attention_sizes, send
 from rlvr_cli.rollout.engines.base import (
@@ -50,7 +50,7 @@ class TransformersEngine(Engine):
         self,
         model: PreTrainedModel,
         vocab_size: int,
-        stop_ids: Sequence[int],
+        stop_ids: TokenIds,
         kv_budget_mb: int,
         forward: Forward = PACKED,
     ) -> None:
@@ -67,7 +67,7 @@ class TransformersEngine(Engine):
 
     def generate(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
@@ -106,7 +106,7 @@ class TransformersEngine(Engine):
     @torch.inference_mode()
     def _decode(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None,

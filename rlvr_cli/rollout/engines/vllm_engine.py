@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, writing
 from rlvr_cli.core.text import first_line
-from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
 from rlvr_cli.ranks.group import is_joined, world
@@ -67,7 +67,7 @@ class VllmEngine(Engine):
         self,
         model: PreTrainedModel,
         vocab_size: int,
-        stop_ids: Sequence[int],
+        stop_ids: TokenIds,
         kv_budget_mb: int,
         gpu_share: float,
         precision: str = "float32",
@@ -188,7 +188,7 @@ class VllmEngine(Engine):
 
     def generate(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
