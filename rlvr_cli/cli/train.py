@@ -48,8 +48,7 @@ def start(
     if not check_only:
         refuse_place(directory)
     problems = _load_problems(config)
-    plan = plan_for(config, problems)
-    with open_session(plan, training=True, date=datetime.now()) as session:
+    with open_session(plan_for(config, problems), training=True, date=datetime.now()) as session:
         parent = _load_parent(session)
         prompts, held_out = _prepare(session, problems, display)
         preflight(session, prompts, check_only, display)

@@ -46,8 +46,7 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
         annotation: Any = section.model_fields[part].annotation
         choices = kinds(annotation)
         if choices and rest in ([], ["kind"]):
-            is_optional = NoneType in get_args(annotation)
-            _set_choice(values, name, value, choices, is_optional)
+            _set_choice(values, name, value, choices, is_optional=NoneType in get_args(annotation))
             return
         if choices:
             section = _chosen_section(values, name, rest, choices)

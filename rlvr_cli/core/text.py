@@ -108,6 +108,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
+def counts_in_words(counts: Mapping[str, int]) -> str:
+    """Format as `3 correct, 1 wrong`."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
 def opens_thought(prompt: str | None) -> bool:
     """Return whether a rendered prompt opens <think> by itself. Return False without a prompt."""
     return (prompt or "").rstrip().endswith("<think>")

@@ -42,7 +42,7 @@ def start() -> None:
     if dist.is_initialized():
         return
     on_gpu = torch.cuda.is_available()
-    gpus = torch.cuda.device_count() if on_gpu else 0
+    gpus = torch.cuda.device_count()
     if on_gpu and local_world() > gpus:
         raise UserError(f"--processes {local_world()}: one a GPU, and this machine has {gpus}")
     try:
@@ -54,10 +54,10 @@ def start() -> None:
     except (RuntimeError, ValueError, KeyError) as error:
         if not report_claims:
             report_claims.append(lambda: os.environ.get("LOCAL_RANK", "0") == "0")
-        host = os.environ.get("MASTER_ADDR", "?")
-        port = os.environ.get("MASTER_PORT", "?")
-        reason = first_line(error)
-        raise UserError(f"the processes do not meet at {host}:{port} ({reason})") from None
+        raise UserError(
+            f"the processes do not meet at {os.environ.get('MASTER_ADDR', '?')}:"
+            f"{os.environ.get('MASTER_PORT', '?')} ({first_line(error)})"
+        ) from None
 
 
 def _join(store: Any, number: int, size: int) -> None:
@@ -215,9 +215,8 @@ def shard(
             if unused_parameters_are_reduced():  # experts that one process did not ask
                 part.set_reduce_scatter_unused_params(True)
     except (ValueError, AssertionError, NotImplementedError) as error:
-        reason = first_line(error)
         raise UserError(
-            f"several processes cannot shard {type(root).__name__} ({reason}): leave "
+            f"several processes cannot shard {type(root).__name__} ({first_line(error)}): leave "
             "--processes out"
         ) from None
     if keeps_full:

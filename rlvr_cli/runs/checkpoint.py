@@ -279,9 +279,9 @@ def check_savable(policy: LoadedModel) -> None:
             policy.model.save_pretrained(directory, state_dict={})
             policy.tokenizer.save_pretrained(directory)
     except Exception as error:  # whatever transformers refuses to write
-        reason = f"{type(error).__name__}: {one_line(error)}"
         raise UserError(
-            f"{policy.directory}: it cannot be saved again ({reason}); take another model"
+            f"{policy.directory}: it cannot be saved again ({type(error).__name__}: "
+            f"{one_line(error)}); take another model"
         ) from None
 
 

@@ -53,12 +53,17 @@ def examine(display: Display) -> None:
     warning = untried_versions(installed)
     if warning:
         display.warn(warning)
-    memory = host_memory() / GIB
     disk = shutil.disk_usage(".").free / GIB
-    display.say("free", f"{memory:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
+    display.say(
+        "free",
+        f"{host_memory() / GIB:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory",
+    )
     paths = [Path(model_directory(TINY)) / name for name in _FILES]
-    remedy = f"pip install --force-reinstall {_DISTRIBUTION}"
-    faults = [f"{path} is missing: {remedy}" for path in paths if not path.is_file()]
+    faults = [
+        f"{path} is missing: pip install --force-reinstall {_DISTRIBUTION}"
+        for path in paths
+        if not path.is_file()
+    ]
     if disk < _DISK_GIB or not os.access(".", os.W_OK):
         faults.append(f"a run needs {_DISK_GIB} GiB in a directory that can be written: go to one")
     libraries = _required_libraries()

@@ -77,8 +77,9 @@ def write_export(
         url = api.create_repo(push, exist_ok=True).url
         api.upload_folder(repo_id=push, folder_path=target)
     except Exception as error:  # whatever a hub may answer
-        reason = one_line(error)
-        raise UserError(f"--push {push}: {reason}; what was written stays in {target}") from None
+        raise UserError(
+            f"--push {push}: {one_line(error)}; what was written stays in {target}"
+        ) from None
     display.result("pushed", str(url))
 
 
@@ -96,8 +97,9 @@ def _find_checkpoint(run: Path, step: str, summary: JsonObject, display: Display
     else:
         checkpoint = stored.get(str(best.get("step")) if step == "best" and best else step)
     if checkpoint is None:
-        steps = ", ".join(stored) or "none"
-        raise UserError(f"--step {step}: {run} has no such checkpoint; kept are: {steps}")
+        raise UserError(
+            f"--step {step}: {run} has no such checkpoint; kept are: {', '.join(stored) or 'none'}"
+        )
     reason = checkpoint.integrity_error()
     if reason is not None:
         raise UserError(f"{checkpoint.path} is damaged: {reason}; take another --step")

@@ -77,8 +77,9 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
     entropy = _recent(history, "entropy")
     right = _recent(history, "pass@1") or 0.0
     if entropy is not None and entropy < config.min_entropy and right < _MOSTLY_RIGHT:
-        clips = _recent(history, "clip_fraction")
-        remedy = "raise algorithm.surrogate.high" if clips else "set algorithm.entropy_coef"
+        remedy = "set algorithm.entropy_coef"
+        if _recent(history, "clip_fraction"):
+            remedy = "raise algorithm.surrogate.high"
         yield (
             "entropy",
             f"entropy has collapsed to {entropy:.2g} nats a token, with {right:.0%} right; lower "

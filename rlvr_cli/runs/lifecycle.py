@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from itertools import chain
 
 from rlvr_cli.config import as_yaml
@@ -33,16 +34,16 @@ _SAVING_SHARE = 0.05
 """Largest share of the run's time that saving may take if `checkpoint.every` is not set."""
 
 
+@dataclass
 class RunLifecycle:
     """Leads one session of a run, from its first step or a checkpoint to its end."""
 
-    def __init__(
-        self, trainer: Trainer, run: Run, display: Display, trackers: Sequence[str] = ()
-    ) -> None:
-        self.trainer = trainer
-        self.run = run
-        self.display = display
-        self.trackers = trackers if is_first() else ()
+    trainer: Trainer
+    run: Run
+    display: Display
+    trackers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
         self.history: list[JsonObject] = []
         """The metrics of all steps so far."""
         self.progress: JsonObject = {"before": None, "best": None, "seconds": 0.0}
@@ -92,8 +93,10 @@ class RunLifecycle:
             except (checkpoint.OtherRunError, MemoryError):
                 raise
             except Exception as error:  # a damaged state may raise anything
-                reason = f"{type(error).__name__}: {shortened(str(error))}"
-                self.display.warn(f"{saved.path} is damaged: it cannot be read ({reason})")
+                self.display.warn(
+                    f"{saved.path} is damaged: it cannot be read ({type(error).__name__}: "
+                    f"{shortened(str(error))})"
+                )
                 continue
             self.progress = state.values["progress"]
             self._saved_step = trainer.step
@@ -168,7 +171,7 @@ class RunLifecycle:
                 if self.progress["before"] is None:
                     self.progress["before"] = self._measure("before")
             mirrors = Mirrors(
-                self.trackers,
+                self.trackers if is_first() else (),
                 self.run.directory,
                 trainer.config,
                 first_step=trainer.step + 1,

@@ -9,7 +9,7 @@ from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
-from rlvr_cli.core.text import plural
+from rlvr_cli.core.text import counts_in_words, plural
 from rlvr_cli.core.types import WITHOUT_VERDICT, History, Metrics, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.measure import Evaluation
@@ -212,8 +212,10 @@ def warn_of_outcome(trainer: Trainer, history: History, display: Display) -> Non
         verdicts: Counter[str] = Counter()
         for metrics in silent:
             verdicts.update(metrics["verdicts"])
-        listing = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({listing}): {MORE_SIGNAL}")
+        display.warn(
+            f"no signal in {plural(steps, 'step')}: {cause} ({counts_in_words(verdicts)}): "
+            f"{MORE_SIGNAL}"
+        )
 
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:

@@ -10,7 +10,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
-from rlvr_cli.core.text import GIB
+from rlvr_cli.core.text import GIB, counts_in_words
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
@@ -236,10 +236,9 @@ def review_probe(
     if learns and judged and rewards and not verdicts.get("correct"):
         texts.append(f"no response of the probe is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}")
     if not learns:
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
         texts.append(
             f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
-            f"apart from wrong ones ({counts}): {MORE_SIGNAL}"
+            f"apart from wrong ones ({counts_in_words(verdicts)}): {MORE_SIGNAL}"
         )
     if metrics["cut_off_share"] > _MUCH_CUT_OFF:
         texts.append(

@@ -174,8 +174,7 @@ class Mirrors:
         except (Exception, SystemExit) as error:  # whatever a library may do
             self.has_failed = True
             self.clients.pop(tracker, None)
-            reason = f"{type(error).__name__}: {one_line(error, 200)}"
             self.warn(
-                f"--track {tracker}: {reason}; it gets no more, rlvr show {self.run} --track "
-                f"{tracker} sends all again"
+                f"--track {tracker}: {type(error).__name__}: {one_line(error, 200)}; it gets no "
+                f"more, rlvr show {self.run} --track {tracker} sends all again"
             )

@@ -79,9 +79,8 @@ def update_flops(model: Any, lengths: Lengths, bodies: int = 1) -> float:
     """
     config = model.config.get_text_config()
     heads, _, head_dim = attention_sizes(config)
-    embedding = model.get_input_embeddings().weight
     head = model.get_output_embeddings().weight
-    not_body = {id(embedding), id(head)}
+    not_body = {id(model.get_input_embeddings().weight), id(head)}
 
     def flops(weight: Tensor) -> int:
         return (6 if weight.requires_grad else 4) * weight.numel()

@@ -114,9 +114,9 @@ class VllmEngine(Engine):
                     **options,
                 )
             except Exception as error:  # whatever vLLM refuses
-                reason = first_line(error)
                 raise UserError(
-                    f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
+                    f"--engine vllm: vLLM cannot start ({first_line(error)}); {_LOG_LEVEL}=INFO "
+                    "shows more"
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
         self._first_push(model)
