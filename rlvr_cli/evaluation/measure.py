@@ -101,11 +101,12 @@ def summarize(
 
 def pass_at_1(groups: Sequence[Group]) -> float | None:
     """Compute the mean over problems of the share of correct among judged responses."""
-    shares = (
-        mean(rollout.is_correct for rollout in group.rollouts if rollout.has_verdict)
-        for group in groups
-    )
-    return mean(share for share in shares if share is not None)
+    shares = []
+    for group in groups:
+        share = mean(rollout.is_correct for rollout in group.rollouts if rollout.has_verdict)
+        if share is not None:
+            shares.append(share)
+    return mean(shares)
 
 
 def by_level(groups: Sequence[Group]) -> dict[str, float | None]:

@@ -63,8 +63,11 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
         )
     newest = history[-_WINDOW:]
     has_right = any(row["no_update"] or row["verdicts"].get("correct") for row in newest)
-    has_rewards = any(key.startswith("reward/") for row in newest[-1:] for key in row)
-    if len(newest) == _WINDOW and has_rewards and not has_right:
+    if (
+        len(newest) == _WINDOW
+        and not has_right
+        and any(key.startswith("reward/") for key in newest[-1])
+    ):
         yield "none right", f"no response is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}"
     rejected = _recent(history, "rejected_share")
     if rejected is not None and rejected > config.rejected_share:
@@ -77,9 +80,8 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
     entropy = _recent(history, "entropy")
     right = _recent(history, "pass@1") or 0.0
     if entropy is not None and entropy < config.min_entropy and right < _MOSTLY_RIGHT:
-        remedy = "set algorithm.entropy_coef"
-        if _recent(history, "clip_fraction"):
-            remedy = "raise algorithm.surrogate.high"
+        clips = _recent(history, "clip_fraction")
+        remedy = "raise algorithm.surrogate.high" if clips else "set algorithm.entropy_coef"
         yield (
             "entropy",
             f"entropy has collapsed to {entropy:.2g} nats a token, with {right:.0%} right; lower "

@@ -114,13 +114,8 @@ def open_session(
         engine = start_engine(policy, config, forward, device, training)
         try:
             if config.engine == "vllm":
-                check_scores(
-                    engine,
-                    policy.model,
-                    len(policy.tokenizer),
-                    samples,
-                    limit=config.rollout.mismatch_limit,
-                )
+                limit = config.rollout.mismatch_limit
+                check_scores(engine, policy.model, len(policy.tokenizer), samples, limit)
             lora = config.lora
             if training and lora.rank is not None:
                 add_adapter(policy.model, lora.rank, lora.alpha, lora.targets, config.seed)

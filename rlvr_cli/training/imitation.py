@@ -15,7 +15,7 @@ from rlvr_cli.training.update import Updater
 
 
 class ImitationUpdater(Updater):
-    """Updates on responses that no engine sampled, so that there is no engine to agree with."""
+    """Updates on responses whose log-probabilities no engine has computed."""
 
     @property
     def uses_engine_logprobs(self) -> bool:

@@ -161,14 +161,8 @@ class Updater:
                 # The first mini-batch compares engine and trainer, which takes a fresh row.
                 shuffled.sort(key=lambda row: not is_fresh[row])
             for number in range(min(algo.mini_batches, len(samples))):
-                self._optimizer_step(
-                    samples,
-                    shuffled[number :: algo.mini_batches],
-                    sums,
-                    step,
-                    learns_policy,
-                    advance,
-                )
+                mini_batch = shuffled[number :: algo.mini_batches]
+                self._optimizer_step(samples, mini_batch, sums, step, learns_policy, advance)
             if algo.target_kl is not None or (has_ppo_penalty and epochs == algo.epochs):
                 kl_after = self._divergence_after(samples)
             if algo.target_kl is not None and kl_after.get("approx_kl_after", 0.0) > algo.target_kl:
