@@ -57,7 +57,8 @@ def samples_of(rows: Sequence[Row]) -> Samples:
     for name in COLUMNS:
         column = [getattr(row, name) for row in rows]
         if all(values is not None for values in column):
-            filled[name] = column
+            filled[name] = padded(column)
+    filled.setdefault("rollout_logprobs", padded([[]] * len(rows)))
     return Samples(
         prompt_ids=[row.prompt_ids for row in rows],
         response_ids=[row.response_ids for row in rows],
@@ -70,7 +71,7 @@ def samples_of(rows: Sequence[Row]) -> Samples:
         mask=padded([[1.0] * len(row.response_ids) for row in rows]),
         token_figures=torch.zeros(len(rows), T, len(TOKEN_FIGURES)),
         end_value=torch.tensor([row.end_value for row in rows], dtype=torch.float64),
-        **{name: padded(values) for name, values in filled.items()},
+        **filled,
     )
 
 

@@ -118,9 +118,9 @@ class Algorithm(Section):
         the filter."""
         changes: dict[str, Any] = {}
         if isinstance(self.importance_correction, AutoCorrection):
-            uses_engine = self.old_logprobs == "engine"
-            compares = not (computes_alike or self.reads_responses or uses_engine)
-            changes["importance_correction"] = GeometricMask() if compares else None
+            trusts_engine = computes_alike or self.old_logprobs == "engine"
+            has_gap = not (trusts_engine or self.reads_responses)
+            changes["importance_correction"] = GeometricMask() if has_gap else None
         if self.filter is not None and self.filter.metric == "auto":
             metric = "accuracy" if rewards_verdict else "reward"
             changes["filter"] = self.filter.model_copy(update={"metric": metric})

@@ -10,7 +10,7 @@ from torch import Tensor
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import candidates
 from rlvr_cli.algorithm.reward import Reward, length_penalty, shaped_reward
-from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout
+from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout, TokenIds
 
 
 @dataclass
@@ -20,8 +20,8 @@ class Samples:
     Each stage fills its own columns. A column that the algorithm does not need is None.
     """
 
-    prompt_ids: list[Sequence[int]]
-    response_ids: list[Sequence[int]]
+    prompt_ids: list[TokenIds]
+    response_ids: list[TokenIds]
     sample: list[int]
     """The number of a response among those to its prompt."""
     group: Tensor
@@ -35,13 +35,13 @@ class Samples:
     """Whether the verdict is `correct`, whatever the reward."""
     mask: Tensor
     """1 for the tokens of the response, the end token among them."""
+    rollout_logprobs: Tensor
+    """ROLLOUT: the engine's. 0 for responses that were not sampled."""
     token_figures: Tensor
     """[B, T, figures]: what the loss was computed from in the newest epoch (TOKEN_FIGURES)."""
     terms: Tensor | None = None
     """[B, rewards, 2]: the value and the weight of each reward, the length's penalty last. None if
     only their sum counts."""
-    rollout_logprobs: Tensor | None = None
-    """ROLLOUT: the engine's. None for responses that were not sampled."""
     old_logprobs: Tensor | None = None
     """LOG-PROBABILITIES of the policy that sampled: the trainer's, or all the engine's. None if a
     batch trains once (`Updater` says which ones the loss takes then)."""
@@ -98,7 +98,8 @@ def to_samples(
         rollouts += members
         places += [place] * len(members)
     completions = [rollout.completion for rollout in rollouts]
-    mask = _padded([[1.0] * len(completion.token_ids) for completion in completions])
+    T = max((len(completion.token_ids) for completion in completions), default=0)
+    mask = _padded([[1.0] * len(completion.token_ids) for completion in completions], T)
     samples = Samples(
         prompt_ids=[groups[place].prompt.token_ids for place in places],
         response_ids=[completion.token_ids for completion in completions],
@@ -111,10 +112,9 @@ def to_samples(
         is_cut_off=torch.tensor([c.finish_reason == "length" for c in completions]),
         is_correct=torch.tensor([rollout.is_correct for rollout in rollouts]),
         mask=mask,
+        rollout_logprobs=_padded([completion.logprobs for completion in completions], T),
         token_figures=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
     )
-    if not algo.reads_responses:
-        samples.rollout_logprobs = _padded([completion.logprobs for completion in completions])
     if algo.normalizes_each:
         rows = []
         for rollout in rollouts:
@@ -125,8 +125,7 @@ def to_samples(
     return samples
 
 
-def _padded(rows: Sequence[Sequence[float]]) -> Tensor:
+def _padded(rows: Sequence[Sequence[float]], T: int) -> Tensor:
     """Return rows of numbers as a tensor [B, T] in float64, with 0 after their ends."""
-    T = max(map(len, rows), default=0)
     filled = [[*row, *[0.0] * (T - len(row))] for row in rows]
     return torch.tensor(filled, dtype=torch.float64).reshape(len(rows), T)

@@ -13,6 +13,7 @@ import typer
 from rlvr_cli.core.errors import ReportedError, RunStoppedError
 from rlvr_cli.core.libraries import neutralize_logs
 from rlvr_cli.core.signals import Interrupts
+from rlvr_cli.core.text import one_line
 from rlvr_cli.ranks.launch import reports_errors
 
 _OUT_OF_MEMORY = re.compile(
@@ -59,7 +60,7 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
 
 def fault(error: BaseException) -> str:
     """Describe an unforeseen error in one line, and write its traceback to a file."""
-    reason = " ".join(str(error).split())[:300]
+    reason = one_line(error)
     if isinstance(error, MemoryError) or _OUT_OF_MEMORY.search(reason):
         return (
             "out of memory: take a smaller model, fewer or shorter responses, or a larger machine"

@@ -177,10 +177,9 @@ def _sample(
     partial result. Return the speed, or None if no problem was left."""
     say_resumed(partial, len(prompts), display)
     finished = set(broadcast_from_first(list(partial.rows_of)))
-    name = task.label.data
     lengths: list[int] = []
     shares: list[float] = []
-    with display.progress(name, len(prompts), len(finished), lines=True) as bar:
+    with display.progress(task.label.data, len(prompts), len(finished), lines=True) as bar:
 
         def on_group(group: Group) -> None:
             lengths.extend(len(rollout.completion.token_ids) for rollout in group.rollouts)

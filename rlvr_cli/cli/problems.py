@@ -54,8 +54,10 @@ def problem_sets(configs: Sequence[Config], options: ReportOptions) -> Sets:
 def say_fields(problems: ProblemSet, display: Display) -> None:
     """Say from which fields the problems were read, and warn if there are responses among them."""
     if problems.fields_read:
-        count = f"{len(problems.problems)} of {problems.name}"
-        display.say("problems", f"{count}; {problems.fields_read}")
+        display.say(
+            "problems",
+            f"{len(problems.problems)} of {problems.name}; {problems.fields_read}",
+        )
     if {"response", "responses"} & problems.problems[0].extra.keys():
         display.warn(
             f"{problems.name} holds responses, which are not read where a model gives its own: "
@@ -69,8 +71,7 @@ def say_resumed(partial: PartialResult, problems: int, display: Display) -> None
         lines = plural(partial.dropped, "line")
         display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
     if partial.rows_of:
-        count = f"{len(partial.rows_of)} of {problems} problems"
-        display.say("resumed", f"{count} are done already")
+        display.say("resumed", f"{len(partial.rows_of)} of {problems} problems are done already")
 
 
 def write_rows(lines: Iterable[str], out: Path | None) -> None:

@@ -27,11 +27,8 @@ from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.setup.checks import check_teacher
 from rlvr_cli.setup.plan import plan_for
 from rlvr_cli.setup.prompts import prompts_for
-from rlvr_cli.setup.session import (
-    Session,
-    open_session,
-    with_date,
-)
+from rlvr_cli.setup.session import Session, open_session
+from rlvr_cli.training.imitation import new_trainer
 from rlvr_cli.training.trainer import Trainer
 
 
@@ -51,19 +48,15 @@ def start(
     if not check_only:
         refuse_place(directory)
     problems = _load_problems(config)
-    plan = plan_for(config, problems)
-    began = datetime.now()
-    with open_session(plan, training=True) as opened:
-        session = with_date(opened, began)
-        parent = _load_parent(session, Path(config.parent)) if config.parent else None
+    with open_session(plan_for(config, problems), training=True, date=datetime.now()) as session:
+        parent = _load_parent(session)
         prompts, held_out = _prepare(session, problems, display)
         preflight(session, prompts, check_only, display)
         if check_only:
             display.result("check", "nothing stands in the way of this run")
             return
-        trainer = Trainer(session, prompts, held_out)
-        if parent is not None:
-            _inherit(trainer, parent, display)
+        trainer = new_trainer(session, prompts, held_out)
+        _inherit(trainer, parent, display)
         # A resumed run cannot read stdin again, so the run keeps a copy of its problems.
         copied = problems.problems if "-" in config.data.sources else None
         with closing(create_run(directory, session.plan.config, copied)) as run:
@@ -79,11 +72,12 @@ def resume(config: Config, directory: Path, display: Display, trackers: Sequence
         newest = next(checkpoints, None)
         steps_done = newest.step if newest else 0
         if broadcast_from_first(steps_done) != steps_done:
-            text = "not the same for all processes; they need one directory"
-            raise UserError(f"{directory}: {text}")
+            raise UserError(f"{directory}: not the same for all processes; they need one directory")
         if config.steps < steps_done:
-            text = f"{steps_done} steps are done, more than the {config.steps} asked for"
-            raise UserError(f"--resume {directory}: {text}; give more or leave --steps out")
+            raise UserError(
+                f"--resume {directory}: {steps_done} steps are done, more than the {config.steps} "
+                "asked for; give more or leave --steps out"
+            )
         if "-" in config.data.sources:
             problems = ProblemSet(
                 "stdin", tuple(read_problems(directory)), config.data.prompt or ""
@@ -91,15 +85,13 @@ def resume(config: Config, directory: Path, display: Display, trackers: Sequence
         else:
             problems = _load_problems(config)
         plan = plan_for(config, problems)
-        began = first_written(directory)
-        with open_session(plan, training=True) as opened:
-            session = with_date(opened, began)
+        with open_session(plan, training=True, date=first_written(directory)) as session:
             parent = None
-            if config.parent and (newest is None or config.algorithm.has_reference_model):
-                parent = _load_parent(session, Path(config.parent))
+            if newest is None or config.algorithm.has_reference_model:
+                parent = _load_parent(session)
             prompts, held_out = _prepare(session, problems, display)
-            trainer = Trainer(session, prompts, held_out)
-            if newest is None and parent is not None:
+            trainer = new_trainer(session, prompts, held_out)
+            if newest is None:
                 _inherit(trainer, parent, display)
             loop = RunLifecycle(trainer, run, display, trackers)
             loop.resume(newest, checkpoints)
@@ -134,14 +126,17 @@ def _prepare(
     return prompts, held_out
 
 
-def _inherit(trainer: Trainer, parent: Checkpoint, display: Display) -> None:
-    """Go on with the optimizer of the run's parent. Warn if it does not fit."""
+def _inherit(trainer: Trainer, parent: Checkpoint | None, display: Display) -> None:
+    """Go on with the optimizer of the run's parent, if it has one. Warn if it does not fit."""
+    if parent is None:
+        return
     try:
         trainer.updater.inherit(parent.load_state())
     except Exception as error:  # whatever a state may hold
         trainer.updater.reset_optimizer()
-        reason = f"its optimizer does not fit and begins anew ({shortened(str(error))})"
-        display.warn(f"{parent.path}: {reason}")
+        display.warn(
+            f"{parent.path}: its optimizer does not fit and begins anew ({shortened(str(error))})"
+        )
     display.say("parent", f"{parent.path}")
 
 
@@ -183,11 +178,14 @@ def _named_sets(config: Config) -> list[ProblemSet]:
     return sets
 
 
-def _load_parent(session: Session, path: Path) -> Checkpoint:
-    """Load the weights of the run's parent.
+def _load_parent(session: Session) -> Checkpoint | None:
+    """Load the weights of the run's parent. Return None if it has no parent.
 
     Raises UserError if it is damaged, not a checkpoint, or of another kind of model.
     """
+    if not session.plan.config.parent:
+        return None
+    path = Path(session.plan.config.parent)
     step = STEP.fullmatch(path.name)
     parent = Checkpoint(int(step[1]) if step else 0, path)
     damage = parent.integrity_error()
@@ -196,8 +194,9 @@ def _load_parent(session: Session, path: Path) -> Checkpoint:
     try:
         load_weights(parent, session.policy.model)
     except (ValueError, RuntimeError):
-        rank = session.plan.config.lora.rank
-        text = f"{path}: its weights are not those of a model with lora.rank {rank}"
-        raise UserError(text) from None
+        raise UserError(
+            f"{path}: its weights are not those of a model with lora.rank "
+            f"{session.plan.config.lora.rank}"
+        ) from None
     session.engine.sync_weights(merged_parameters(session.policy.model))
     return parent

@@ -13,6 +13,7 @@ from rlvr_cli.config.overlay import Flat, assign, drop, nested
 from rlvr_cli.config.sections import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.settings import NONE, Command, Setting, leaves, settings_of
 from rlvr_cli.core.text import format_value, shortened, what_is_wrong
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
@@ -67,7 +68,7 @@ def in_order(assignments: Iterable[Assignment]) -> list[Assignment]:
     return sorted(assignments, key=depth)
 
 
-def layer(origin: str, values: dict[str, Any]) -> list[Assignment]:
+def layer(origin: str, values: JsonObject) -> list[Assignment]:
     """Return nested settings of one origin as assignments."""
     return in_order(Assignment(key, value, origin) for key, value in leaves(values))
 
@@ -153,7 +154,7 @@ def resolve(assignments: Sequence[Assignment]) -> Config:
 
 
 def _first_mistake(
-    error: Mapping[str, Any], config: dict[str, Any], assignments: Sequence[Assignment]
+    error: Mapping[str, Any], config: JsonObject, assignments: Sequence[Assignment]
 ) -> str:
     """Describe an error of pydantic in one line: its source, the setting, what is wrong."""
     path: list[str] = []

@@ -7,7 +7,16 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.settings import NONE, Choice, Section, is_section, kinds, leaves, settings_of
+from rlvr_cli.core.settings import (
+    NONE,
+    Choice,
+    Kinds,
+    Section,
+    is_section,
+    kinds,
+    leaves,
+    settings_of,
+)
 from rlvr_cli.core.text import format_value, shortened
 from rlvr_cli.core.yaml_text import load_yaml
 
@@ -37,8 +46,7 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
         annotation: Any = section.model_fields[part].annotation
         choices = kinds(annotation)
         if choices and rest in ([], ["kind"]):
-            is_optional = NoneType in get_args(annotation)
-            _set_choice(values, name, value, choices, is_optional)
+            _set_choice(values, name, value, choices, is_optional=NoneType in get_args(annotation))
             return
         if choices:
             section = _chosen_section(values, name, rest, choices)
@@ -62,9 +70,7 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
             values[name] = value
 
 
-def _chosen_section(
-    values: Flat, name: str, rest: list[str], choices: dict[str, type[Choice]]
-) -> type[Choice]:
+def _chosen_section(values: Flat, name: str, rest: list[str], choices: Kinds) -> type[Choice]:
     """Return the fields of the kind that is chosen. Raises UserError if there is no choice yet, or
     if only other kinds have the field that is set."""
     kind = values.get(f"{name}.kind")
@@ -82,9 +88,7 @@ def _chosen_section(
     return choices[kind]
 
 
-def _set_choice(
-    values: Flat, name: str, value: Any, choices: dict[str, type[Choice]], is_optional: bool
-) -> None:
+def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional: bool) -> None:
     """Set a choice by a kind, by its number, or to none.
 
     Another kind starts from its own defaults: the fields of the previous kind are dropped, unless

@@ -20,14 +20,15 @@ LONGEST_RESPONSE = 32_768
 """Tokens of a response at most, even if the context has room for more. Reasoning models are usually
 run with this limit."""
 
+Sources = str | Annotated[tuple[str, ...], Field(min_length=1)]
+"""One source of problems, or several."""
+
 
 class DataConfig(Section):
     """The problems, and how they become prompts."""
 
     use = Use(read_by=JUDGING)
-    source: str | Annotated[tuple[str, ...], Field(min_length=1)] = setting(
-        "chains", read_by=("train", "eval"), flag="DATA", on_resume="moves"
-    )
+    source: Sources = setting("chains", read_by=("train", "eval"), flag="DATA", on_resume="moves")
     """Problems: a name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or
     not), a hub id, or `-` for stdin. A list of them is trained on together."""
     fields: dict[FieldName, str] = setting(
@@ -114,9 +115,7 @@ class EvalConfig(Section):
     """The measurement of pass@1, by `rlvr eval` and before and after training."""
 
     use = Use(read_by=SAMPLING, flag_of=MEASURING, with_model=True)
-    source: str | Annotated[tuple[str, ...], Field(min_length=1)] | None = setting(
-        None, read_by=("train",), with_model=False, on_resume="moves"
-    )
+    source: Sources | None = setting(None, read_by=("train",), with_model=False, on_resume="moves")
     """Held-out problem sets to measure before and after training. None means the `test` split of
     data.source. Each set has its own figures, and the first decides which checkpoint is best."""
     limit: int = setting(320, read_by=("train",), with_model=False, ge=0)

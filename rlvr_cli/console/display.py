@@ -6,7 +6,6 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from rlvr_cli.core.jsonl import write_jsonl_line
+from rlvr_cli.core.jsonl import JsonObject, write_jsonl_line
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import Rollout
@@ -172,7 +171,7 @@ def show_verdict(rollout: Rollout) -> None:
     Console(highlight=False).print(Text(printable("  ".join(parts)), style="cyan"))
 
 
-def print_list(rows: Iterable[tuple[dict[str, Any], list[str]]]) -> None:
+def print_list(rows: Iterable[tuple[JsonObject, list[str]]]) -> None:
     """Print rows on stdout: in a pipe as JSON objects, on a terminal as their cells in a table."""
     if not sys.stdout.isatty():
         for row, _ in rows:

@@ -1,16 +1,17 @@
 """Show the steps of runs: a line for each step as it ends, and curves over all steps."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rich.text import Text
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.text import printable
+from rlvr_cli.core.types import History, Metrics
 
-History = Sequence[Mapping[str, Any]]
 MEASURED = "held_out_pass@1"
 """The metric of the first held-out set. For a further set `/NAME` follows."""
+Columns = dict[str, tuple[str, str]]
+"""Metric: (header as wide as its column, format)."""
 COLUMNS = {
     "step": ("step", "d"),
     "reward": ("  reward", ".3f"),
@@ -54,14 +55,14 @@ class StepLines:
     def __init__(self, display: Display, steps: int, held_out: bool) -> None:
         self.display = display
         self.held_out = held_out
-        self.sets: dict[str, tuple[str, str]] = {}
+        self.sets: Columns = {}
         """The columns of the held-out sets after the first, added when they are measured."""
         # A terminal gets three screens of lines of a long run.
         self.every = -(-steps // (3 * _LINES_PER_HEADER)) if display.console.is_terminal else 1
         self.header = ""
         self.lines = 0
 
-    def show(self, metrics: Mapping[str, Any], is_best: bool) -> None:
+    def show(self, metrics: Metrics, is_best: bool) -> None:
         """Print a step's line, below the header if that is due.
 
         Of a long run only some steps have a line, and all that measured held-out problems.
@@ -87,13 +88,13 @@ class StepLines:
             line += entry.rjust(len(name))
         self.display.lines([line], "green" if is_best else "")
 
-    def _columns(self, metrics: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    def _columns(self, metrics: Metrics) -> Columns:
         """Return the columns of this run, the held-out sets one after the other."""
         for key in metrics:
             if key.startswith(f"{MEASURED}/"):
                 name = key.removeprefix(f"{MEASURED}/")
                 self.sets[key] = (f"  {name[:12]:>6}", ".3f")
-        columns: dict[str, tuple[str, str]] = {}
+        columns: Columns = {}
         for key, column in COLUMNS.items():
             if self.held_out or "held_out" not in key:
                 columns[key] = column
@@ -102,9 +103,9 @@ class StepLines:
         return columns
 
 
-def fitting(columns: Mapping[str, tuple[str, str]], width: int) -> dict[str, tuple[str, str]]:
+def fitting(columns: Mapping[str, tuple[str, str]], width: int) -> Columns:
     """Return the first columns that fit into a width, at least one."""
-    fits: dict[str, tuple[str, str]] = {}
+    fits: Columns = {}
     for key, (name, form) in columns.items():
         width -= len(name)
         if width < 0 and fits:

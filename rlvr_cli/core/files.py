@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.text import shortened
 
 MANIFEST = "manifest.json"
@@ -184,7 +184,7 @@ def sha256(path: Path, follow: bool = True) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def read_manifest(directory: Path) -> dict[str, Any]:
+def read_manifest(directory: Path) -> JsonObject:
     """Read the MANIFEST of a directory. Raises OSError or ValueError if it cannot be read."""
     checksums = parse_json(read_regular(directory / MANIFEST, _LARGEST_MANIFEST))
     if not isinstance(checksums, dict):

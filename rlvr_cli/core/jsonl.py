@@ -10,6 +10,8 @@ from typing import Any, TextIO
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import DEEPEST, is_too_deep, shortened
 
+JsonObject = dict[str, Any]
+"""An object as JSON."""
 LONGEST_LINE = 64 << 20
 """Bytes (or characters) of one line of a file that others wrote."""
 MOST_LINES = 20_000_000
@@ -95,7 +97,7 @@ def json_values(name: str, file: Any) -> Iterator[Any]:
         raise UserError(f"{name}:{number}: the array ends too soon")
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
     """Build the object of these pairs. Raises DuplicateKeyError for a key that occurs twice: its
     second value would silently replace the first."""
     row = dict(pairs)

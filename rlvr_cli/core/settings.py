@@ -1,6 +1,6 @@
 """Declare settings as typed sections and choices, with their flags and readers, and list them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin
@@ -76,6 +76,10 @@ class Choice(Section):
         return f"{self.kind} ({inside})" if inside else self.kind
 
 
+Kinds = dict[str, type[Choice]]
+"""The kinds of a choice by name."""
+
+
 def setting(default: Any, **declared: Any) -> Any:
     """Declare a setting: its default, its use (fields of `Use`), limits of pydantic's Field."""
     use = {part.name: declared.pop(part.name) for part in fields(Use) if part.name in declared}
@@ -137,7 +141,7 @@ def settings_of(
             )
 
 
-def _words(annotation: Any, choices: Mapping[str, Any]) -> tuple[str, ...]:
+def _words(annotation: Any, choices: Kinds) -> tuple[str, ...]:
     """Return the words that a field of this type can be. Return () if it takes other values."""
     if get_origin(annotation) is dict:
         return ()
@@ -152,7 +156,7 @@ def _words(annotation: Any, choices: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _meaning(section: type[Section], name: str, choices: Mapping[str, type[Choice]]) -> str:
+def _meaning(section: type[Section], name: str, choices: Kinds) -> str:
     """Return the docstring of a field, on one line.
 
     A kind that only has another default inherits the docstring of its base's field. A choice
@@ -176,11 +180,11 @@ def is_section(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Section)
 
 
-def kinds(annotation: Any) -> dict[str, type[Choice]]:
+def kinds(annotation: Any) -> Kinds:
     """Return the kinds that a field of this type can take. Return {} if it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
-    found: dict[str, type[Choice]] = {}
+    found: Kinds = {}
     for part in get_args(annotation):
         found.update(kinds(part))
     return found

@@ -35,8 +35,6 @@ class Interrupts:
         self._signals = 0
         self._alone = alone
         self._interruptible = False
-        self._before: dict[signal.Signals, Any] = {}
-        self._hook = sys.unraisablehook
 
     def __enter__(self) -> "Interrupts":
         self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}

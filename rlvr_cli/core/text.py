@@ -53,6 +53,16 @@ def shortened(text: str) -> str:
     return " ".join(text.splitlines())
 
 
+def one_line(error: object, longest: int | None = 300) -> str:
+    """Return the text of an error on one line, cut to the longest length."""
+    return " ".join(str(error).split())[:longest]
+
+
+def first_line(error: object) -> str:
+    """Return the first line of an error's text."""
+    return str(error).strip().split("\n")[0]
+
+
 def format_value(value: Any) -> str:
     """Format any value for a message, and cut it if it is long or deep."""
     try:
@@ -96,6 +106,11 @@ def is_too_deep(value: Any, levels: int = DEEPEST) -> bool:
 def plural(count: int, noun: str) -> str:
     """Format as `1 problem`, `2 problems`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def counts_in_words(counts: Mapping[str, int]) -> str:
+    """Format as `3 correct, 1 wrong`."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
 
 
 def opens_thought(prompt: str | None) -> bool:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
+from rlvr_cli.core.jsonl import JsonObject
+
 try:
     from verifiers import Verdict, Verification
 except ImportError:
@@ -26,6 +28,13 @@ TIE = 1e-9
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 
+Metrics = Mapping[str, Any]
+"""The metrics of a step, by name."""
+History = Sequence[Metrics]
+"""The metrics of each step, oldest first."""
+
+TokenIds = Sequence[int]
+
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
 
@@ -45,7 +54,7 @@ class Problem:
     id: str
     problem: str
     answer: str | None
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: JsonObject = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
     """The turns before the problem, if it is the last turn of a chat."""
 
@@ -75,7 +84,7 @@ class SamplingParams:
 class Completion:
     """One sampled response. If it ended by itself, its last token is an end-of-sequence token."""
 
-    token_ids: Sequence[int]
+    token_ids: TokenIds
     logprobs: Sequence[float]
     """Log-probability of each token under the distribution it was sampled from."""
     finish_reason: FinishReason
@@ -144,7 +153,7 @@ def are_different(rewards: Iterable[float | None]) -> bool:
     return bool(numbers) and max(numbers) - min(numbers) > TIE
 
 
-def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[dict[str, Any]]:
+def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[JsonObject]:
     """Convert groups to JSON values, and their prompts to positions in `prompts`."""
     index = {id(prompt): number for number, prompt in enumerate(prompts)}
     return [
@@ -166,7 +175,7 @@ def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[d
     ]
 
 
-def groups_from_json(rows: Sequence[dict[str, Any]], prompts: Sequence[Prompt]) -> list[Group]:
+def groups_from_json(rows: Sequence[JsonObject], prompts: Sequence[Prompt]) -> list[Group]:
     """Convert the values that `groups_as_json` returned back to groups."""
     groups = []
     for row in rows:

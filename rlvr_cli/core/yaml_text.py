@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from rlvr_cli.core.text import DEEPEST, shortened
+from rlvr_cli.core.text import DEEPEST, one_line, shortened
 
 LARGEST_YAML = 100_000
 """Characters of a document at most. The parser takes about a second for them."""
@@ -71,7 +71,7 @@ def load_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         place = f"line {mark.line + 1}: " if mark else ""
-        reason = " ".join(str(getattr(error, "problem", error) or "no reason given").split())
+        reason = one_line(getattr(error, "problem", error) or "no reason given")
         raise ValueError(f"{place}not valid YAML ({shortened(reason)})") from None
 
 

@@ -24,6 +24,8 @@ from rlvr_cli.data.sources import (
 from verifiers import Format
 
 T = TypeVar("T")
+Draw = tuple[int, int]
+"""A place in the order of problems, and the problem there."""
 _SHOWN_BAD_LINES = 5
 _SHOWN_VALUES = 20
 _MOST_ROWS = 10_000_000
@@ -190,10 +192,10 @@ class ProblemOrder:
         self.resting: dict[int, tuple[int, int]] = {}
         """The problems that rest: the passes of each rest, and the first pass after it."""
 
-    def draw(self, count: int) -> list[tuple[int, int]]:
+    def draw(self, count: int) -> list[Draw]:
         """Return the next draws, each (place, problem). Without rests a pass has every problem
         once."""
-        draws: list[tuple[int, int]] = []
+        draws: list[Draw] = []
         while len(draws) < count:
             epoch, position = divmod(self.cursor, self.size)
             problem = _shuffled(self.size, self.seed, epoch)[position]
@@ -203,7 +205,7 @@ class ProblemOrder:
             self.cursor += 1
         return draws
 
-    def note(self, draws: Sequence[tuple[int, int]], are_equal: Sequence[bool]) -> None:
+    def note(self, draws: Sequence[Draw], are_equal: Sequence[bool]) -> None:
         """Let the drawn problems rest whose responses were all equal. The rest of others ends."""
         for (place, problem), is_equal in zip(draws, are_equal, strict=True):
             passes, _ = self.resting.pop(problem, (0, 0))

@@ -14,7 +14,7 @@ from typing import Any
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import reading
 from rlvr_cli.core.limits import bounded
-from rlvr_cli.core.text import opens_thought, shortened
+from rlvr_cli.core.text import one_line, opens_thought, shortened
 from rlvr_cli.core.types import Completion, Problem, Prompt, Turn
 from verifiers import Format
 
@@ -25,7 +25,6 @@ _SECONDS_EACH = 0.1
 _MEMORY = 1 << 30
 """Bytes that a chat template may take beyond those of the process."""
 _SHORTEST_S = 0.001
-_LONGEST_REASON = 300
 _NO_SYSTEM = "; put what it says into --prompt 'TEXT {problem}' instead"
 _UNKNOWN = re.compile(r"\{(question|prompt|input|instruction|query|system|examples)\}")
 """Placeholders of other programs' templates."""
@@ -175,7 +174,7 @@ def _rendered(
             raise TypeError("it gives no text")
         text.encode()
     except Exception as error:  # whatever a template may do
-        reason = " ".join(str(error).split())[:_LONGEST_REASON] or "no reason given"
+        reason = one_line(error) or "no reason given"
         advice = _NO_SYSTEM if "system" in reason.lower() and len(turns) > 1 else ""
         raise UserError(
             f"{template} fails on {name} ({type(error).__name__}: {reason}){advice}"

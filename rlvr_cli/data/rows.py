@@ -116,9 +116,12 @@ def attempt_of(row: Mapping[str, Any]) -> Attempt:
     prompt = row.get("prompt")
     if not isinstance(prompt, str):  # other programs may write a chat
         prompt = None
-    is_cut_off = row.get("finish_reason") == "length"
-    gold = str(row["answer"] or "")
-    return Attempt(row["response"], gold, opens_thought(prompt), is_cut_off)
+    return Attempt(
+        row["response"],
+        str(row["answer"] or ""),
+        think_open=opens_thought(prompt),
+        truncated=row.get("finish_reason") == "length",
+    )
 
 
 def stored_rows(path: Path) -> Iterator[ResponseRow]:

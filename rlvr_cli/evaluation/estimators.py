@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from statistics import fmean
 from typing import Any, NamedTuple
 
 Z = 1.959963984540054
@@ -127,7 +128,7 @@ def estimate(
     if not values:
         return None
     result: Estimate = {
-        "value": math.fsum(values) / len(values),
+        "value": fmean(values),
         "interval": interval(values, responses),
         "problems": len(values),
     }
@@ -168,7 +169,7 @@ def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> Estim
     """
     differences = [a - b for a, b in zip(ours, baseline, strict=True)]
     return {
-        "value": math.fsum(differences) / len(differences),
+        "value": fmean(differences),
         "interval": paired_interval(differences),
         "p": _sign_flips(differences),
         "better": sum(d > 0 for d in differences),
@@ -185,7 +186,7 @@ def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
     mean, if they differ as much as the largest difference here and in the other direction.
     """
     count = len(differences)
-    value = math.fsum(differences) / count
+    value = fmean(differences)
     half = math.inf
     if count > 1:
         variance = math.fsum((d - value) ** 2 for d in differences) / (count - 1)

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import jsonl_line, parse_json
+from rlvr_cli.core.jsonl import JsonObject, jsonl_line, parse_json
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import by_key
 from rlvr_cli.data.rows import JudgedRow, ResponseRow, stored_rows
@@ -47,14 +47,14 @@ class _Stored(BaseModel):
 class _DoneProblem(_Stored):
     """A line of an unfinished result: the rows of one problem and their fingerprint."""
 
-    fingerprint: dict[str, Any]
+    fingerprint: JsonObject
     rows: Annotated[list[JudgedRow], Field(min_length=1)]
 
 
 class _Entry(_Stored):
     model: str
     data: str
-    fingerprint: dict[str, Any]
+    fingerprint: JsonObject
 
 
 class _Report(_Stored):

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
+from torch import Tensor
+from torch.nn import Linear, Module, Parameter
 from transformers.pytorch_utils import Conv1D
 
 from rlvr_cli.core.errors import UserError
@@ -18,7 +20,7 @@ from rlvr_cli.ranks.group import full_tensor, shard_as
 ALL_LINEAR = "all-linear"
 """Every linear layer except the output layer."""
 _CONFIG, _WEIGHTS = ADAPTER_FILES
-LINEAR = (torch.nn.Linear, Conv1D)
+LINEAR = (Linear, Conv1D)
 _ROOT = "base_model.model."
 """The prefix of all names in peft's files."""
 
@@ -62,18 +64,18 @@ def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str],
         parameter.data = parameter.data.to(torch.promote_types(parameter.dtype, torch.float32))
 
 
-def layers(model: torch.nn.Module) -> list[Any]:
+def layers(model: Module) -> list[Any]:
     """Return the layers that have an adapter."""
     return [module for module in model.modules() if hasattr(module, "lora_A")]
 
 
-def trained(model: torch.nn.Module) -> list[torch.nn.Parameter]:
+def trained(model: Module) -> list[Parameter]:
     """Return the parameters that are trained: the adapter's, or all of them."""
     return [parameter for parameter in model.parameters() if parameter.requires_grad]
 
 
 @contextmanager
-def switched_off(model: torch.nn.Module) -> Iterator[None]:
+def switched_off(model: Module) -> Iterator[None]:
     """Run the model without its adapter, as it was before training."""
     for layer in layers(model):
         layer.enable_adapters(False)
@@ -84,7 +86,7 @@ def switched_off(model: torch.nn.Module) -> Iterator[None]:
             layer.enable_adapters(True)
 
 
-def merged_parameters(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def merged_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
     """Yield the full parameters by their names without an adapter, one at a time.
 
     What an adapter adds is merged into them, in float32 at least.
@@ -152,7 +154,7 @@ def merge(model: Any, directory: Path) -> None:
             name = key.removesuffix(".lora_A.weight")
             layer = model.get_submodule(name.removeprefix(_ROOT))
             delta = stored[f"{name}.lora_B.weight"] @ stored[key]
-            if not isinstance(layer, torch.nn.Linear):  # GPT-2's Conv1D
+            if not isinstance(layer, Linear):  # GPT-2's Conv1D
                 delta = delta.T
             delta = delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight.device)
             layer.weight.copy_(layer.weight + delta)
@@ -160,7 +162,7 @@ def merge(model: Any, directory: Path) -> None:
         raise UserError(f"its adapter does not fit {base_of(directory)} ({error})") from None
 
 
-def matrices(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+def matrices(model: Module) -> dict[str, Tensor]:
     """Return the adapter's matrices by their names in peft's files."""
     return {
         f"{_ROOT}{name.replace('.default', '')}": parameter.detach()

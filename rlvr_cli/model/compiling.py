@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from rlvr_cli.core.libraries import LOG
+from rlvr_cli.core.text import first_line
 
 _failures: list[str] = []
 """Why nothing is compiled any more, if torch failed."""
@@ -28,7 +29,7 @@ def compiled(function: Callable[..., Any], dynamic: bool | None = None) -> Calla
         try:
             return compiled_function(*args, **kwargs)
         except torch._dynamo.exc.TorchDynamoException as error:
-            _failures.append(str(error).strip().split("\n")[0])
+            _failures.append(first_line(error))
         LOG.warning("optim.compile: torch cannot (%s); the update runs uncompiled", *_failures)
         return function(*args, **kwargs)
 

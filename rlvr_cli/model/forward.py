@@ -7,8 +7,10 @@ from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import TokenIds
 from rlvr_cli.model.packing import ATTENTION, WINDOWS, ModelInputs, pack, pad
 
 EAGER = "eager"
@@ -22,7 +24,7 @@ _CEILING = 0.05
 _ROUNDING_SAMPLES = 2
 """Samples on which the rounding is measured."""
 
-Sample = tuple[Sequence[int], Sequence[int]]
+Sample = tuple[TokenIds, TokenIds]
 """The token ids of a prompt and of a response to it."""
 
 
@@ -43,7 +45,7 @@ class Forward:
     """Why faster ways were rejected."""
     samples: Sequence[Sample] = field(default=(), repr=False)
     """The samples on which it was tried."""
-    logprobs: torch.Tensor | None = field(default=None, repr=False, compare=False)
+    logprobs: Tensor | None = field(default=None, repr=False, compare=False)
     """The model's own log-probabilities of all response tokens of these samples."""
 
     def __str__(self) -> str:
@@ -57,7 +59,7 @@ class Forward:
 PACKED = Forward(packed=True, attention=ATTENTION, plain_head=True)
 
 
-def hidden_states(body: Any, inputs: ModelInputs) -> torch.Tensor:
+def hidden_states(body: Any, inputs: ModelInputs) -> Tensor:
     """Compute the last hidden state of every token, [N, H], padding included."""
     if inputs.layout is None:
         output = body(
@@ -77,7 +79,7 @@ def hidden_states(body: Any, inputs: ModelInputs) -> torch.Tensor:
     return output.last_hidden_state.flatten(0, 1)
 
 
-def head_logits(model: Any, hidden_N: torch.Tensor, is_plain: bool) -> torch.Tensor:
+def head_logits(model: Any, hidden_N: Tensor, is_plain: bool) -> Tensor:
     """Compute logits [N, V] of hidden states [N, H].
 
     Unless `is_plain`, the model computes them, with the scaling that its code has.
@@ -160,7 +162,7 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
 
 
 @torch.no_grad()
-def _has_plain_head(model: Any, prompt: Sequence[int]) -> bool:
+def _has_plain_head(model: Any, prompt: TokenIds) -> bool:
     """Return whether the model's logits are its output layer's, up to rounding."""
     ids = torch.tensor([prompt], device=model.device)
     hidden_N = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
@@ -169,7 +171,7 @@ def _has_plain_head(model: Any, prompt: Sequence[int]) -> bool:
     return torch.allclose(logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 
 
-def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torch.Tensor:
+def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> Tensor:
     """Compute log-probabilities of all response tokens by a pass for each sample."""
     logprobs = []
     for prompt, response in samples:
@@ -180,7 +182,7 @@ def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> torc
     return torch.cat(logprobs)
 
 
-def _logprobs(logits: torch.Tensor, targets: torch.Tensor, vocab_size: int) -> torch.Tensor:
+def _logprobs(logits: Tensor, targets: Tensor, vocab_size: int) -> Tensor:
     return logits[:, :vocab_size].double().log_softmax(-1).gather(-1, targets[:, None])[:, 0]
 
 
@@ -189,14 +191,14 @@ def _set_attention(model: Any, name: str) -> None:
         model.set_attn_implementation(name)
 
 
-def _rounded(module: Any, args: Any, output: torch.Tensor) -> torch.Tensor:
+def _rounded(module: Any, args: Any, output: Tensor) -> Tensor:
     """Change embeddings by one rounding, up and down in turn, as another summation order would."""
     signs = 1 - 2 * (torch.arange(output.numel(), device=output.device) % 2)
     return output * (1 + signs.reshape(output.shape) * torch.finfo(output.dtype).eps)
 
 
-class _BodyOutput(tuple[torch.Tensor]):
+class _BodyOutput(tuple[Tensor]):
     """The output of a body, which holds the last hidden state [1, N, H] alone."""
 
-    def __getattr__(self, name: str) -> torch.Tensor | None:
+    def __getattr__(self, name: str) -> Tensor | None:
         return self[0] if name == "last_hidden_state" else None

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.model.compiling import compiled
 
@@ -46,12 +47,12 @@ class ChunkedHead(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        states_NH: torch.Tensor,
-        weight_VH: torch.Tensor,
-        bias_V: torch.Tensor | None,
-        target_N: torch.Tensor,
+        states_NH: Tensor,
+        weight_VH: Tensor,
+        bias_V: Tensor | None,
+        target_N: Tensor,
         head: Head,
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+    ) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(states_NH, weight_VH, bias_V, target_N)
         ctx.head = head
         chunks = zip(states_NH.split(head.rows), target_N.split(head.rows), strict=True)
@@ -66,8 +67,8 @@ class ChunkedHead(torch.autograd.Function):
 
     @staticmethod
     def backward(
-        ctx: Any, grad_logprob_N: torch.Tensor, grad_entropy_N: torch.Tensor
-    ) -> tuple[torch.Tensor | None, ...]:
+        ctx: Any, grad_logprob_N: Tensor, grad_entropy_N: Tensor
+    ) -> tuple[Tensor | None, ...]:
         states_NH, weight_VH, bias_V, target_N = ctx.saved_tensors
         head = ctx.head
         V = head.vocab_size
@@ -99,8 +100,8 @@ class ChunkedHead(torch.autograd.Function):
 
 
 def compute_logits(
-    states_NH: torch.Tensor, weight_VH: torch.Tensor, bias_V: torch.Tensor | None, head: Head
-) -> torch.Tensor:
+    states_NH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, head: Head
+) -> Tensor:
     """Compute logits [N, V] at the temperature, in float32 at least."""
     logits_NV = product(states_NH, weight_VH[: head.vocab_size].T)
     if bias_V is not None:
@@ -109,20 +110,18 @@ def compute_logits(
 
 
 def chunk_figures(
-    states_NH: torch.Tensor,
-    weight_VH: torch.Tensor,
-    bias_V: torch.Tensor | None,
-    target_N: torch.Tensor,
+    states_NH: Tensor,
+    weight_VH: Tensor,
+    bias_V: Tensor | None,
+    target_N: Tensor,
     head: Head,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Return log p(target) [N] and the entropy [N] of a chunk, from its hidden states."""
     logits_NV = compute_logits(states_NH, weight_VH, bias_V, head)
     return token_figures(logits_NV, target_N, head.entropy)
 
 
-def token_figures(
-    logits_NV: torch.Tensor, target_N: torch.Tensor, entropy: bool
-) -> tuple[torch.Tensor, torch.Tensor]:
+def token_figures(logits_NV: Tensor, target_N: Tensor, entropy: bool) -> tuple[Tensor, Tensor]:
     """Return log p(target) [N] and the entropy -sum p log p [N], or 0 without `entropy`."""
     logprobs_NV = torch.log_softmax(logits_NV, -1)
     target_logprob_N = logprobs_NV.gather(-1, target_N[:, None])[:, 0]
@@ -132,14 +131,14 @@ def token_figures(
 
 
 def chunk_gradient(
-    states_NH: torch.Tensor,
-    weight_VH: torch.Tensor,
-    bias_V: torch.Tensor | None,
-    target_N: torch.Tensor,
-    grad_logprob_N1: torch.Tensor,
-    grad_entropy_N1: torch.Tensor,
+    states_NH: Tensor,
+    weight_VH: Tensor,
+    bias_V: Tensor | None,
+    target_N: Tensor,
+    grad_logprob_N1: Tensor,
+    grad_entropy_N1: Tensor,
     head: Head,
-) -> torch.Tensor:
+) -> Tensor:
     """Return the gradient of a chunk's logits [N, V].
 
     That of log p(target) is 1[target] - p, and that of the entropy H is -p (log p + H), both over
@@ -158,7 +157,7 @@ def chunk_gradient(
     return grad_NV if head.temperature == 1 else grad_NV.div_(head.temperature)
 
 
-def product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+def product(left: Tensor, right: Tensor) -> Tensor:
     """Multiply two matrices of one type, and sum numbers of 16 bits in float32."""
     if torch.finfo(left.dtype).bits > 16:
         return left @ right

@@ -194,9 +194,8 @@ def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> Loade
             bos_token_id=getattr(published, "bos_token_id", None),
         )
     model.eval().to("cpu" if on_cpu else default_device())
-    text_config = model.config.get_text_config()
-    context = getattr(text_config, "max_position_embeddings", None) or _FALLBACK_CONTEXT
-    return LoadedModel(model, tokenizer, stop_ids, context, directory)
+    longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return LoadedModel(model, tokenizer, stop_ids, longest or _FALLBACK_CONTEXT, directory)
 
 
 def cast(model: Any, dtype: Any) -> Any:

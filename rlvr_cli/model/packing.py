@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from rlvr_cli.core.types import TokenIds
 from rlvr_cli.core.versions import varlen_takes_groups
 
 ATTENTION = "rlvr_sdpa"
@@ -36,21 +38,21 @@ class Layout:
     The first fields are for attention with a mask, the others for runs of tokens without padding.
     """
 
-    prompt_index: torch.Tensor
+    prompt_index: Tensor
     """[U, L] indices into the packed row. Padding points at token 0."""
-    response_index: torch.Tensor
+    response_index: Tensor
     """[B, T] indices into the packed row. Padding points at token 0."""
-    prompt_of: torch.Tensor
+    prompt_of: Tensor
     """[B]: the prompt of each response."""
-    unpack: torch.Tensor
+    unpack: Tensor
     """[N]: the place of each packed token among the U L and then B T padded ones."""
-    keys: torch.Tensor
+    keys: Tensor
     """Indices into the packed row: for each response in turn its prompt and itself."""
-    prompt_ends: torch.Tensor
+    prompt_ends: Tensor
     """[U + 1] int32: 0, and where each prompt ends in the packed row."""
-    response_ends: torch.Tensor
+    response_ends: Tensor
     """[B + 1] int32: 0, and where each response ends, counted from the first response on."""
-    sequence_ends: torch.Tensor
+    sequence_ends: Tensor
     """[B + 1] int32: 0, and where each response with its prompt ends in `keys`."""
     response_start: int
     """Where the responses begin in the packed row."""
@@ -60,7 +62,7 @@ class Layout:
     """Tokens of a response together with its prompt, at most."""
 
     @cached_property
-    def visible(self) -> torch.Tensor:
+    def visible(self) -> Tensor:
         """The mask [B, 1, T, L + T]: 0 for a token's prompt and the response up to it, else -inf.
 
         It is made when it is first read, because the kernel for runs does not use it.
@@ -83,36 +85,36 @@ class ModelInputs:
     B rows of a prompt and its response, padded on the right to L tokens.
     """
 
-    input_ids: torch.Tensor
+    input_ids: Tensor
     """[1, N] or [B, L]."""
-    position_ids: torch.Tensor | None
+    position_ids: Tensor | None
     """[1, N], or None if the model counts by itself."""
     layout: Layout | None
-    attention_mask: torch.Tensor | None
+    attention_mask: Tensor | None
     """[B, L]: 1 for a token."""
-    predicted_from: torch.Tensor
+    predicted_from: Tensor
     """[B, T] indices into the flat tokens: the token before, for the first the prompt's last."""
-    response_ids: torch.Tensor
+    response_ids: Tensor
     """[B, T], 0 in the padding."""
-    mask: torch.Tensor
+    mask: Tensor
     """[B, T]: 1 for the tokens of the response, its end token among them. Only lengths decide."""
-    places: tuple[torch.Tensor, ...]
+    places: tuple[Tensor, ...]
     """Row and column of each 1 in the mask, both [N] and found on the CPU, to wait for no GPU."""
 
-    def at_tokens(self, values_BT: torch.Tensor) -> torch.Tensor:
+    def at_tokens(self, values_BT: Tensor) -> Tensor:
         """Return the values of the response tokens alone, [N]."""
         return values_BT[self.places]
 
-    def predicting(self, hidden_N: torch.Tensor) -> torch.Tensor:
+    def predicting(self, hidden_N: Tensor) -> Tensor:
         """Select the hidden states [N, H] that predict the response tokens."""
         return hidden_N.index_select(0, self.at_tokens(self.predicted_from))  # as in `take`
 
-    def in_rows(self, values_N: torch.Tensor) -> torch.Tensor:
+    def in_rows(self, values_N: Tensor) -> Tensor:
         """Return values of the response tokens as [B, T], 0 in the padding."""
         return values_N.new_zeros(self.mask.shape).index_put(self.places, values_N)
 
 
-def send(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+def send(tensor: Tensor, device: torch.device) -> Tensor:
     """Copy a tensor to a device, without waiting for the work that a GPU is doing."""
     if device.type == "cuda":
         tensor = tensor.pin_memory()
@@ -120,8 +122,8 @@ def send(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 
 def pack(
-    prompts: Sequence[Sequence[int]],
-    responses: Sequence[Sequence[int]],
+    prompts: Sequence[TokenIds],
+    responses: Sequence[TokenIds],
     device: torch.device,
     dtype: torch.dtype,
 ) -> ModelInputs:
@@ -175,8 +177,8 @@ def pack(
 
 
 def pad(
-    prompts: Sequence[Sequence[int]],
-    responses: Sequence[Sequence[int]],
+    prompts: Sequence[TokenIds],
+    responses: Sequence[TokenIds],
     device: torch.device,
     dtype: torch.dtype,
 ) -> ModelInputs:
@@ -203,13 +205,13 @@ def pad(
 class _PaddedResponses(NamedTuple):
     """The fields of `ModelInputs` that come from the responses alone."""
 
-    ids: torch.Tensor
-    mask: torch.Tensor
-    places: tuple[torch.Tensor, ...]
+    ids: Tensor
+    mask: Tensor
+    places: tuple[Tensor, ...]
 
 
 def _pad_responses(
-    responses: Sequence[Sequence[int]], device: torch.device, dtype: torch.dtype
+    responses: Sequence[TokenIds], device: torch.device, dtype: torch.dtype
 ) -> _PaddedResponses:
     lengths = torch.tensor([len(response) for response in responses])
     T = int(lengths.max())
@@ -221,17 +223,17 @@ def _pad_responses(
     )
 
 
-def _pad_right(rows: Iterable[Sequence[int]], length: int) -> torch.Tensor:
+def _pad_right(rows: Iterable[TokenIds], length: int) -> Tensor:
     """Return rows of ids as one tensor, padded with 0 to this length."""
     return torch.tensor([[*row, *[0] * (length - len(row))] for row in rows])
 
 
-def _ends(lengths: torch.Tensor) -> torch.Tensor:
+def _ends(lengths: Tensor) -> Tensor:
     """Return 0 and then the end of each run of these lengths, int32."""
     return F.pad(lengths.cumsum(0), (1, 0)).int()
 
 
-def _indices(lengths: torch.Tensor, width: int, start: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _indices(lengths: Tensor, width: int, start: int) -> tuple[Tensor, Tensor]:
     """Return indices [rows, width] of runs of these lengths from `start` on, and which are real."""
     offsets = start + lengths.cumsum(0) - lengths
     column = torch.arange(width)
@@ -240,8 +242,8 @@ def _indices(lengths: torch.Tensor, width: int, start: int) -> tuple[torch.Tenso
 
 
 def packed_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layout: Layout, scale: float | None
-) -> torch.Tensor:
+    query: Tensor, key: Tensor, value: Tensor, layout: Layout, scale: float | None
+) -> Tensor:
     """Compute attention [1, N, heads, D] of packed tokens from query, key, value [1, heads, N, D].
 
     On a GPU numbers of 16 bits take the kernel for runs, everything else a mask.
@@ -265,24 +267,24 @@ def packed_attention(
     return take(torch.cat(padded), layout.unpack)[None]
 
 
-def take(rows: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+def take(rows: Tensor, index: Tensor) -> Tensor:
     """Return rows[index], with a gradient that is summed in one order by any number of threads."""
     return rows.index_select(0, index.flatten()).unflatten(0, index.shape)
 
 
-def runs_fit(query: torch.Tensor) -> bool:
+def runs_fit(query: Tensor) -> bool:
     """Return whether the kernel for runs takes these numbers [1, heads, N, D]."""
     return query.is_cuda and query.dtype in _RUN_TYPES and query.shape[-1] <= _WIDEST_HEAD
 
 
 def attention_of_runs(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
     layout: Layout,
     scale: float | None,
     attend: Callable[..., Any] = varlen_attn,
-) -> torch.Tensor:
+) -> Tensor:
     """Compute `packed_attention` in two calls of a kernel for runs of any length.
 
     Prompts attend to themselves, then responses to their prompt and themselves, each causal from
@@ -321,12 +323,12 @@ def attention_of_runs(
 
 def _attention(
     module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
     **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
+) -> tuple[Tensor, None]:
     """Call transformers' own sdpa except for packed tokens and for one query per row.
 
     With one query and grouped heads, heads that share a key become query positions, so that no key
@@ -347,7 +349,7 @@ def _attention(
     return output.reshape(B, 1, heads, D), None
 
 
-def _mask(*args: Any, local_size: int | None = None, **kwargs: Any) -> torch.Tensor | None:
+def _mask(*args: Any, local_size: int | None = None, **kwargs: Any) -> Tensor | None:
     WINDOWS.update(filter(None, [local_size]))
     return sdpa_mask(*args, local_size=local_size, **kwargs)
 

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
+from torch import Tensor
+from torch.nn import Linear, Module
 from torch.utils.checkpoint import checkpoint
 from transformers import AttentionInterface
 from transformers.modeling_layers import GradientCheckpointingLayer
@@ -30,15 +32,15 @@ _GPU_ROWS = 1024
 class TokenStats(NamedTuple):
     """The figures of response tokens."""
 
-    logprobs: torch.Tensor
+    logprobs: Tensor
     """[B, T], 0 in the padding."""
-    entropy: torch.Tensor
+    entropy: Tensor
     """[B, T], 0 in the padding."""
-    states: torch.Tensor
+    states: Tensor
     """[N, H]: the hidden states that the N response tokens were predicted from."""
 
 
-class Policy(torch.nn.Module):
+class Policy(Module):
     """A causal model seen as pi(token | prompt, tokens before) at a sampling temperature.
 
     Hidden states and output layer are one module, so that every pass goes through one root. Ids
@@ -79,7 +81,7 @@ class Policy(torch.nn.Module):
         target_N = inputs.at_tokens(inputs.response_ids)
         rows = chunk_rows(self.vocab_size, states_N.device)
 
-        def through_head(states: torch.Tensor, target: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        def through_head(states: Tensor, target: Tensor) -> tuple[Tensor, ...]:
             logits = head_logits(self.model, states, is_plain)[:, : self.vocab_size]
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
             logprobs, entropies = token_figures(logits / self.temperature, target, entropy)
@@ -115,7 +117,7 @@ def chunk_rows(vocab_size: int, device: torch.device) -> int:
     return max(fewest, _CHUNK_LOGITS // vocab_size)
 
 
-class Critic(torch.nn.Module):
+class Critic(Module):
     """V(prompt, tokens before): a language model whose output layer gives one number a token.
 
     Its linear head is zero at first. Its body is a copy of the policy's, or the policy's itself.
@@ -131,7 +133,7 @@ class Critic(torch.nn.Module):
         torch.nn.init.zeros_(self.head.weight)
         torch.nn.init.zeros_(self.head.bias)
 
-    def forward(self, inputs: ModelInputs, policy_states_N: torch.Tensor | None) -> torch.Tensor:
+    def forward(self, inputs: ModelInputs, policy_states_N: Tensor | None) -> Tensor:
         """Compute V before each response token, [B, T], 0 in the padding.
 
         A critic on the policy's body needs the policy's hidden states.
@@ -144,12 +146,12 @@ class Critic(torch.nn.Module):
         return inputs.in_rows(self.head(states_N))
 
 
-class _ValueHead(torch.nn.Linear):
-    def forward(self, states_N: torch.Tensor) -> torch.Tensor:
+class _ValueHead(Linear):
+    def forward(self, states_N: Tensor) -> Tensor:
         return (states_N * self.weight).sum(-1) + self.bias  # in float32
 
 
-def decoder_layers(model: torch.nn.Module) -> list[torch.nn.Module]:
+def decoder_layers(model: Module) -> list[Module]:
     """Return the model's decoder layers, or no layer if its code does not mark them."""
     return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
 
@@ -202,7 +204,7 @@ def check_as_trained(policy: Policy, limit: float) -> None:
         )
 
 
-def recompute(model: torch.nn.Module) -> None:
+def recompute(model: Module) -> None:
     """Keep only the input of each decoder layer, and compute the layer again in the backward pass.
 
     transformers' own function does nothing in evaluation mode, and training mode has dropout.
@@ -223,7 +225,7 @@ def recompute(model: torch.nn.Module) -> None:
         layer.forward = checkpointed(layer.forward)
 
 
-def shard_module(module: torch.nn.Module, optim: OptimConfig) -> None:
+def shard_module(module: Module, optim: OptimConfig) -> None:
     """Shard a module over the processes, a decoder layer at a time.
 
     It computes in the type that the settings name, and a critic's head in float32.
@@ -252,10 +254,10 @@ def keeps_full_weights(optim: OptimConfig) -> bool:
     return world() == 1 and not saves_memory
 
 
-def weights_digest(weights: Iterable[torch.Tensor]) -> str:
+def weights_digest(weights: Iterable[Tensor]) -> str:
     """Return a checksum of the checksums of these weights, which are computed in threads."""
 
-    def digest(weight: torch.Tensor) -> bytes:
+    def digest(weight: Tensor) -> bytes:
         numbers = weight.detach().cpu().contiguous().view(torch.uint8).numpy()
         return hashlib.sha256(numbers.data).digest()
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import is_too_deep
 from rlvr_cli.core.versions import installed_version
 
@@ -185,7 +186,7 @@ def check_weights(directory: Path, config: Any) -> Any:
     return outline
 
 
-def _check_sizes(config: dict[str, Any]) -> None:
+def _check_sizes(config: JsonObject) -> None:
     """Check the sizes of a configuration and of its parts."""
     for name, value in config.items():
         if isinstance(value, dict):
@@ -201,7 +202,7 @@ def _check_sizes(config: dict[str, Any]) -> None:
             )
 
 
-def read_object(path: Path) -> dict[str, Any]:
+def read_object(path: Path) -> JsonObject:
     """Read a file that holds a JSON object. Raises UserError if it does not."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))

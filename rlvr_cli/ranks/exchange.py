@@ -12,10 +12,11 @@ _EXCHANGE_EVERY_S = 30.0
 """Seconds between two exchanges: rare compared with the seconds that a group takes, and often
 enough for a display, an error or a signal."""
 
+JudgedGroups = Iterator[tuple[int, Group]]
+"""Groups as they are judged, each with the index of its prompt."""
 
-def exchange_groups(
-    prompts: Sequence[Prompt], groups: Iterator[tuple[int, Group]]
-) -> Iterator[tuple[int, Group]]:
+
+def exchange_groups(prompts: Sequence[Prompt], groups: JudgedGroups) -> JudgedGroups:
     """Yield (prompt index, group) of all processes, in the same order in each of them.
 
     The processes meet every half minute and at the end. A signal or an error in one ends the

@@ -14,11 +14,14 @@ from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn import Module
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import first_line
 from rlvr_cli.core.versions import unused_parameters_are_reduced
 from rlvr_cli.ranks.process import local_world, rank, report_claims
 
@@ -39,7 +42,7 @@ def start() -> None:
     if dist.is_initialized():
         return
     on_gpu = torch.cuda.is_available()
-    gpus = torch.cuda.device_count() if on_gpu else 0
+    gpus = torch.cuda.device_count()
     if on_gpu and local_world() > gpus:
         raise UserError(f"--processes {local_world()}: one a GPU, and this machine has {gpus}")
     try:
@@ -51,10 +54,10 @@ def start() -> None:
     except (RuntimeError, ValueError, KeyError) as error:
         if not report_claims:
             report_claims.append(lambda: os.environ.get("LOCAL_RANK", "0") == "0")
-        host = os.environ.get("MASTER_ADDR", "?")
-        port = os.environ.get("MASTER_PORT", "?")
-        reason = str(error).split("\n")[0]
-        raise UserError(f"the processes do not meet at {host}:{port} ({reason})") from None
+        raise UserError(
+            f"the processes do not meet at {os.environ.get('MASTER_ADDR', '?')}:"
+            f"{os.environ.get('MASTER_PORT', '?')} ({first_line(error)})"
+        ) from None
 
 
 def _join(store: Any, number: int, size: int) -> None:
@@ -119,7 +122,7 @@ def gather(value: Any, failure: OSError | None = None) -> list[Any]:
     return [value for value, _ in pairs]
 
 
-def _gather_tensors(tensor: torch.Tensor) -> list[torch.Tensor]:
+def _gather_tensors(tensor: Tensor) -> list[Tensor]:
     """Gather tensors of one shape, by polling, so that a signal can end the wait."""
     parts = [torch.empty_like(tensor) for _ in range(world())]
     work = dist.all_gather(parts, tensor, async_op=True)
@@ -151,7 +154,7 @@ def sum_values(values: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(values, total.tolist(), strict=True))
 
 
-def sum_tensor(tensor: torch.Tensor) -> torch.Tensor:
+def sum_tensor(tensor: Tensor) -> Tensor:
     """Sum a tensor, which has the same shape in all processes, over them, in place."""
     if world() > 1 and tensor.numel():
         dist.all_reduce(tensor)
@@ -174,8 +177,8 @@ def meet(place: str = "rescue") -> bool:
 
 
 def shard(
-    root: torch.nn.Module,
-    parts: Iterable[torch.nn.Module],
+    root: Module,
+    parts: Iterable[Module],
     dtype: torch.dtype | None = None,
     offload: bool = False,
     keeps_full: bool = False,
@@ -212,16 +215,15 @@ def shard(
             if unused_parameters_are_reduced():  # experts that one process did not ask
                 part.set_reduce_scatter_unused_params(True)
     except (ValueError, AssertionError, NotImplementedError) as error:
-        reason = str(error).split("\n")[0]
         raise UserError(
-            f"several processes cannot shard {type(root).__name__} ({reason}): leave "
+            f"several processes cannot shard {type(root).__name__} ({first_line(error)}): leave "
             "--processes out"
         ) from None
     if keeps_full:
         root.register_forward_hook(_free_full_weights)
 
 
-def _free_full_weights(root: torch.nn.Module, *_: Any) -> None:
+def _free_full_weights(root: Module, *_: Any) -> None:
     """Drop full weights after a pass that has no backward pass.
 
     They would take memory and miss the next update.
@@ -232,24 +234,24 @@ def _free_full_weights(root: torch.nn.Module, *_: Any) -> None:
                 part.reshard()
 
 
-def sync_gradients(modules: Iterable[torch.nn.Module], wanted: bool) -> None:
+def sync_gradients(modules: Iterable[Module], wanted: bool) -> None:
     """Set whether the next backward pass sums the gradients over the processes."""
     for module in modules:
         if isinstance(module, FSDPModule):
             module.set_requires_gradient_sync(wanted)
 
 
-def local_shard(tensor: torch.Tensor) -> torch.Tensor:
+def local_shard(tensor: Tensor) -> Tensor:
     """Return the shard of a tensor that this process holds."""
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def full_tensor(tensor: torch.Tensor) -> torch.Tensor:
+def full_tensor(tensor: Tensor) -> Tensor:
     """Gather a tensor from its shards. All processes must call it."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def shard_as(tensor: torch.Tensor, template: torch.Tensor | None) -> torch.Tensor:
+def shard_as(tensor: Tensor, template: Tensor | None) -> Tensor:
     """Shard a full tensor as the template is sharded, if it is and they have the same shape."""
     if not isinstance(template, DTensor) or tensor.shape != template.shape:
         return tensor

@@ -16,11 +16,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from rlvr_cli.core.text import format_value, shortened
+from rlvr_cli.core.text import format_value, one_line, shortened
 
 GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
-_LONGEST_REASON = 300
 _REVERSED = (("response", "problem"), ("responses", "problems"))
 """The first two parameters of functions that take the response first."""
 _TEXT_NAMES = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
@@ -195,4 +194,4 @@ def _reason(error: BaseException, file: Path) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
     place = f"line {lines[-1]}: " if lines else ""
-    return f"{place}{type(error).__name__}: {' '.join(str(error).split()):.{_LONGEST_REASON}}"
+    return f"{place}{type(error).__name__}: {one_line(error)}"

@@ -108,8 +108,10 @@ class Rewarder:
         except WorkerLostError as error:
             return Scores(term.name, dict.fromkeys(samples, f"reward {term.name}: {error}"))
         if "error" in reply:
-            place = f"(problem {printable(row['id']):.60})"
-            raise UserError(f"reward {term.spec}: {printable(reply['error'])} {place}")
+            raise UserError(
+                f"reward {term.spec}: {printable(reply['error'])} (problem "
+                f"{printable(row['id']):.60})"
+            )
         if reply["source"] != self.sources[term.name]:
             raise self._source_changed()
         return Scores(term.name, dict(zip(samples, reply["rewards"], strict=True)))

@@ -2,28 +2,29 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any
 
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.types import Completion, Group, Prompt, Rollout, SamplingParams
-from rlvr_cli.ranks.exchange import exchange_groups
+from rlvr_cli.ranks.exchange import JudgedGroups, exchange_groups
 from rlvr_cli.ranks.group import share, world
 from rlvr_cli.rewards.rewarder import Pending, Rewarder
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener
 from verifiers import Attempt, Verification, Verifier
 
 
+@dataclass
 class Sampler:
     """The engine, tokenizer and verifier that turn prompts into judged groups."""
 
-    def __init__(self, engine: Engine, tokenizer: Any, verifier: Verifier) -> None:
-        self.engine = engine
-        self.tokenizer = tokenizer
-        self.verifier = verifier
-        self.seconds = 0.0
-        """Seconds spent on detokenizing and verdicts since the start."""
+    engine: Engine
+    tokenizer: Any
+    verifier: Verifier
+    seconds: float = 0.0
+    """Seconds spent on detokenizing and verdicts since the start."""
 
     def stream(
         self,
@@ -67,7 +68,7 @@ class Sampler:
         stream: CompletionStream,
         rewarder: Rewarder,
         weight_version: int,
-    ) -> Iterator[tuple[int, Group]]:
+    ) -> JudgedGroups:
         """Yield this process's groups, each as (prompt index, group), in the order of sampling.
 
         The user's functions run on a group while the next ones are sampled.

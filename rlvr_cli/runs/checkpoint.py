@@ -13,13 +13,14 @@ import torch
 from pydantic import ConfigDict, Field
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 
 from rlvr_cli.config import MODEL_SETTINGS, Config, as_yaml, setting_at
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import leaves
-from rlvr_cli.core.text import first_mistake, format_value
+from rlvr_cli.core.text import first_mistake, format_value, one_line
 from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
@@ -74,7 +75,7 @@ class StoredState(Stored):
     """The state.json of a checkpoint."""
 
     step: Count
-    settings: dict[str, Any]
+    settings: JsonObject
     """`computing_settings` of the run."""
     problems: str
     start: str
@@ -86,7 +87,7 @@ class StoredState(Stored):
     carried: list[_Group]
     kl_coef: Finite
     mismatch: Finite | None = None
-    optimizer: list[dict[str, Any]]
+    optimizer: list[JsonObject]
     progress: _Progress
     torch: str | None = Field(None)
     """The version of torch that computed it. States of version 0.2 and before do not have it."""
@@ -117,9 +118,9 @@ class Checkpoint:
         """Read the state. Raises ValueError if it is invalid or belongs to another step."""
         return State(self._values(), read_tensors(self.path / _TENSORS))
 
-    def _values(self) -> dict[str, Any]:
+    def _values(self) -> JsonObject:
         text = files.read_regular(self.path / _VALUES, _LARGEST_STATE)
-        values: dict[str, Any] = parse_json(text)
+        values: JsonObject = parse_json(text)
         try:
             StoredState.model_validate_json(text)
         except ValueError as error:
@@ -179,7 +180,7 @@ def save_checkpoint(
     return target
 
 
-def write_tensors(path: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> dict[str, str]:
+def write_tensors(path: Path, tensors: Iterable[tuple[str, Tensor]]) -> dict[str, str]:
     """Write tensors as one safetensors file, or as several with the hub's index if they are large.
 
     All processes must call it with the same names: they gather each tensor from its shards, and the
@@ -221,11 +222,11 @@ class _TensorWriter:
         self.path = path
         self.checksums: dict[str, str] = {}
         self._files: list[_TensorFile] = []
-        self._pending: dict[str, torch.Tensor] = {}
+        self._pending: dict[str, Tensor] = {}
         self._pending_bytes = 0
         self._total_bytes = 0
 
-    def add(self, name: str, tensor: torch.Tensor) -> None:
+    def add(self, name: str, tensor: Tensor) -> None:
         """Add a tensor to the current file, or to the next if it does not fit."""
         if self._pending and self._pending_bytes + tensor.nbytes > _LARGEST_FILE:
             self._write_pending()
@@ -262,7 +263,7 @@ class _TensorWriter:
         self._pending_bytes = 0
 
 
-def read_tensors(path: Path) -> dict[str, torch.Tensor]:
+def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read what `write_tensors` wrote. The files are mapped: only rows that a process copies enter
     its memory."""
     tensors = {}
@@ -278,9 +279,9 @@ def check_savable(policy: LoadedModel) -> None:
             policy.model.save_pretrained(directory, state_dict={})
             policy.tokenizer.save_pretrained(directory)
     except Exception as error:  # whatever transformers refuses to write
-        reason = f"{type(error).__name__}: {' '.join(str(error).split()):.300}"
         raise UserError(
-            f"{policy.directory}: it cannot be saved again ({reason}); take another model"
+            f"{policy.directory}: it cannot be saved again ({type(error).__name__}: "
+            f"{one_line(error)}); take another model"
         ) from None
 
 
@@ -340,7 +341,7 @@ class OtherRunError(UserError):
     """A saved state belongs to a run with other problems, weights or settings."""
 
 
-def computing_settings(config: Config) -> dict[str, Any]:
+def computing_settings(config: Config) -> JsonObject:
     """Return the settings that determine a run's results, by `section.key`, as JSON values.
 
     Paths, and settings that a resumed run may change, are left out. So are empty mappings and
@@ -400,7 +401,7 @@ def restore(trainer: Trainer, state: State) -> None:
     trainer.load_state_dict(state)
 
 
-def _edited(key: str, settings: dict[str, Any], stored: dict[str, Any]) -> str:
+def _edited(key: str, settings: JsonObject, stored: JsonObject) -> str:
     """Describe that a setting of config.yaml is not the one that the run computes with."""
     text = f"config.yaml was edited: {key} is {format_value(settings.get(key))} there, and the run"
     if key not in stored:

@@ -37,8 +37,9 @@ def examine(display: Display) -> None:
     device = f"cpu, {os.cpu_count()} cores"
     if default_device() == "cuda":
         card = torch.cuda.get_device_properties(0)
-        size = f"{card.total_memory / GIB:.0f} GiB each"
-        device = f"{torch.cuda.device_count()} x {card.name}, {size}"
+        device = (
+            f"{torch.cuda.device_count()} x {card.name}, {card.total_memory / GIB:.0f} GiB each"
+        )
     elif torch.backends.mps.is_available():
         device += "; Apple's GPU is not used"
     else:
@@ -52,12 +53,17 @@ def examine(display: Display) -> None:
     warning = untried_versions(installed)
     if warning:
         display.warn(warning)
-    memory = host_memory() / GIB
     disk = shutil.disk_usage(".").free / GIB
-    display.say("free", f"{memory:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory")
+    display.say(
+        "free",
+        f"{host_memory() / GIB:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory",
+    )
     paths = [Path(model_directory(TINY)) / name for name in _FILES]
-    remedy = f"pip install --force-reinstall {_DISTRIBUTION}"
-    faults = [f"{path} is missing: {remedy}" for path in paths if not path.is_file()]
+    faults = [
+        f"{path} is missing: pip install --force-reinstall {_DISTRIBUTION}"
+        for path in paths
+        if not path.is_file()
+    ]
     if disk < _DISK_GIB or not os.access(".", os.W_OK):
         faults.append(f"a run needs {_DISK_GIB} GiB in a directory that can be written: go to one")
     libraries = _required_libraries()
@@ -67,8 +73,7 @@ def examine(display: Display) -> None:
     missing = libraries.missing.pop("", [])
     faults += [f"{text}: pip install --upgrade {_DISTRIBUTION}" for text in missing]
     for extra, texts in libraries.missing.items():
-        install = f"pip install '{_DISTRIBUTION}[{extra}]'"
-        display.say("", f"for {extra}: {', '.join(texts)}; {install}")
+        display.say("", f"for {extra}: {', '.join(texts)}; pip install '{_DISTRIBUTION}[{extra}]'")
     if faults:
         raise UserError("\n".join(faults))
     display.result("doctor", "the default run can run: rlvr train --algo dapo")
@@ -109,6 +114,8 @@ def _required_libraries() -> Libraries:
         if extra:
             libraries.missing[extra].append(text)
         elif required.name not in TRIED:  # Those were reported above.
-            install = f"pip install '{required.name}{required.specifier}'"
-            libraries.untried.append(f"{text}, the range that was tried: {install}")
+            libraries.untried.append(
+                f"{text}, the range that was tried: pip install "
+                f"'{required.name}{required.specifier}'"
+            )
     return libraries

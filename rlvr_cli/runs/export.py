@@ -3,7 +3,6 @@
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import torch
 from huggingface_hub import HfApi
@@ -12,7 +11,8 @@ from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, read_regular
-from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.jsonl import JsonObject, parse_json
+from rlvr_cli.core.text import one_line
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judge_fingerprint, model_hash
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
@@ -77,33 +77,36 @@ def write_export(
         url = api.create_repo(push, exist_ok=True).url
         api.upload_folder(repo_id=push, folder_path=target)
     except Exception as error:  # whatever a hub may answer
-        reason = " ".join(str(error).split())[:300]
-        raise UserError(f"--push {push}: {reason}; what was written stays in {target}") from None
+        raise UserError(
+            f"--push {push}: {one_line(error)}; what was written stays in {target}"
+        ) from None
     display.result("pushed", str(url))
 
 
-def _find_checkpoint(run: Path, step: str, summary: dict[str, Any], display: Display) -> Checkpoint:
+def _find_checkpoint(run: Path, step: str, summary: JsonObject, display: Display) -> Checkpoint:
     """Return the checkpoint that `best`, `last` or a number names. Raises UserError if there is no
     such checkpoint, or if it is damaged."""
     stored = {str(checkpoint.step): checkpoint for checkpoint in checkpoints(run)}
     best = summary.get("best")
     if step == "best" and not isinstance(best, dict):
-        remedy = "set eval.every in training, or take last"
-        raise UserError(f"--step best: {run} measured no step; {remedy}")
+        raise UserError(
+            f"--step best: {run} measured no step; set eval.every in training, or take last"
+        )
     if step == "last":
         checkpoint = next(intact_checkpoints(run, display.warn), None)
     else:
         checkpoint = stored.get(str(best.get("step")) if step == "best" and best else step)
     if checkpoint is None:
-        steps = ", ".join(stored) or "none"
-        raise UserError(f"--step {step}: {run} has no such checkpoint; kept are: {steps}")
+        raise UserError(
+            f"--step {step}: {run} has no such checkpoint; kept are: {', '.join(stored) or 'none'}"
+        )
     reason = checkpoint.integrity_error()
     if reason is not None:
         raise UserError(f"{checkpoint.path} is damaged: {reason}; take another --step")
     return checkpoint
 
 
-def _card(config: Config, step: int, summary: dict[str, Any], digest: str) -> str:
+def _card(config: Config, step: int, summary: JsonObject, digest: str) -> str:
     """Return the model card: the base model, the figures, the settings that reproduce the run."""
     measured = []
     for moment in ("before", "after"):

@@ -1,15 +1,13 @@
 """Detect in a run's metrics that it is failing. Pure functions of the steps so far."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from typing import Any
 
 from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.core.errors import Finding
+from rlvr_cli.core.types import History, Metrics
 from rlvr_cli.evaluation.estimators import mean
-
-History = Sequence[Mapping[str, Any]]
-"""The metrics of each step, oldest first."""
 
 MORE_SIGNAL = "take easier or harder problems, a stronger model, more samples (-n) or --max-tokens"
 MATH_EARNS_NOTHING = "what trains is another reward than math, on wrong responses alone"
@@ -42,35 +40,53 @@ def _reasons_to_stop(history: History, config: GuardsConfig) -> Iterator[str]:
         yield f"no signal for {silent} steps: {MORE_SIGNAL}, or raise guards.no_signal_steps"
     skipped = _in_a_row(history, lambda row: row.get("updates_skipped"))
     if skipped >= config.not_finite_steps:
-        text = f"loss or gradient was not finite in {skipped} steps in a row"
-        yield f"{text}; lower --lr, or go back to an earlier checkpoint with --model"
+        yield (
+            f"loss or gradient was not finite in {skipped} steps in a row; lower --lr, or go back "
+            "to an earlier checkpoint with --model"
+        )
 
 
 def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str]]:
     """Yield a name and a text with its remedy for each condition that holds at the newest step."""
     if history and history[-1].get("updates_skipped"):
-        text = "the loss or the gradient is not finite, so the update was skipped"
-        yield "not finite", f"{text}; lower --lr if it comes again (guards.not_finite_steps)"
+        yield (
+            "not finite",
+            "the loss or the gradient is not finite, so the update was skipped; lower --lr if it "
+            "comes again (guards.not_finite_steps)",
+        )
     cut_off = _recent(history, "cut_off_share")
     if cut_off is not None and cut_off > config.cut_off_share:
-        text = f"{cut_off:.0%} of the responses are cut off"
-        yield "cut off", f"{text}; raise --max-tokens (guards.cut_off_share)"
+        yield (
+            "cut off",
+            f"{cut_off:.0%} of the responses are cut off; raise --max-tokens "
+            "(guards.cut_off_share)",
+        )
     newest = history[-_WINDOW:]
     has_right = any(row["no_update"] or row["verdicts"].get("correct") for row in newest)
-    if len(newest) == _WINDOW and _has_rewards(newest[-1]) and not has_right:
+    if (
+        len(newest) == _WINDOW
+        and not has_right
+        and any(key.startswith("reward/") for key in newest[-1])
+    ):
         yield "none right", f"no response is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}"
     rejected = _recent(history, "rejected_share")
     if rejected is not None and rejected > config.rejected_share:
-        text = f"the correction rejects {rejected:.0%} of the responses, which do not train"
-        remedy = "widen its bounds, or set rollout.precision or optim.precision to float32"
-        yield "rejected", f"{text}; {remedy} (guards.rejected_share)"
+        yield (
+            "rejected",
+            f"the correction rejects {rejected:.0%} of the responses, which do not train; widen "
+            "its bounds, or set rollout.precision or optim.precision to float32 "
+            "(guards.rejected_share)",
+        )
     entropy = _recent(history, "entropy")
     right = _recent(history, "pass@1") or 0.0
     if entropy is not None and entropy < config.min_entropy and right < _MOSTLY_RIGHT:
         clips = _recent(history, "clip_fraction")
         remedy = "raise algorithm.surrogate.high" if clips else "set algorithm.entropy_coef"
-        text = f"entropy has collapsed to {entropy:.2g} nats a token, with {right:.0%} right"
-        yield "entropy", f"{text}; lower --lr or {remedy} (guards.min_entropy)"
+        yield (
+            "entropy",
+            f"entropy has collapsed to {entropy:.2g} nats a token, with {right:.0%} right; lower "
+            f"--lr or {remedy} (guards.min_entropy)",
+        )
     for key in ("approx_kl", "approx_kl_after", "ref_kl"):
         kl = _recent(history, key)
         is_reference = key == "ref_kl"
@@ -78,23 +94,24 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
         first = next((row[key] for row in history if is_reference and row.get(key)), 0.0)
         if kl is not None and kl > config.max_kl and kl >= first:
             other = "the reference policy" if is_reference else "the policy that sampled"
-            remedy = "lower --lr or algorithm.epochs, or raise algorithm.kl.coef (guards.max_kl)"
-            yield "kl", f"KL to {other} is {kl:.2g} nats a token and running away; {remedy}"
+            yield (
+                "kl",
+                f"KL to {other} is {kl:.2g} nats a token and running away; lower --lr or "
+                "algorithm.epochs, or raise algorithm.kl.coef (guards.max_kl)",
+            )
             break
     verdicts = [row["verdicts"] for row in history[-_WINDOW:]]
     judged = max(1, sum(sum(counts.values()) for counts in verdicts))
     late = sum(counts.get("timeout", 0) for counts in verdicts) / judged
     if len(verdicts) == _WINDOW and late > config.timeout_share:
-        text = f"the verifier ran out of time on {late:.0%} of the responses, which do not train"
-        yield "timeouts", f"{text}; leave such problems out (guards.timeout_share)"
+        yield (
+            "timeouts",
+            f"the verifier ran out of time on {late:.0%} of the responses, which do not train; "
+            "leave such problems out (guards.timeout_share)",
+        )
 
 
-def _has_rewards(row: Mapping[str, Any]) -> bool:
-    """Return whether a step has other rewards than `math`."""
-    return any(key.startswith("reward/") for key in row)
-
-
-def _in_a_row(history: History, holds: Callable[[Mapping[str, Any]], Any]) -> int:
+def _in_a_row(history: History, holds: Callable[[Metrics], Any]) -> int:
     """Count how many steps in a row the condition has held, up to the newest."""
     return sum(1 for _ in takewhile(holds, reversed(history)))
 

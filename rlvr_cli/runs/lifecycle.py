@@ -5,19 +5,20 @@ import shlex
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 from rlvr_cli.config import as_yaml
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines, draw_curves, print_curves
 from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
-from rlvr_cli.core.jsonl import write_jsonl_line
+from rlvr_cli.core.jsonl import JsonObject, write_jsonl_line
 from rlvr_cli.core.signals import Interrupts, is_interrupted
-from rlvr_cli.core.text import shortened
+from rlvr_cli.core.text import one_line, shortened
+from rlvr_cli.core.types import Metrics
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.ranks.group import broadcast_from_first, is_first, meet, world
 from rlvr_cli.runs import checkpoint, narration
@@ -33,19 +34,19 @@ _SAVING_SHARE = 0.05
 """Largest share of the run's time that saving may take if `checkpoint.every` is not set."""
 
 
+@dataclass
 class RunLifecycle:
     """Leads one session of a run, from its first step or a checkpoint to its end."""
 
-    def __init__(
-        self, trainer: Trainer, run: Run, display: Display, trackers: Sequence[str] = ()
-    ) -> None:
-        self.trainer = trainer
-        self.run = run
-        self.display = display
-        self.trackers = trackers if is_first() else ()
-        self.history: list[dict[str, Any]] = []
+    trainer: Trainer
+    run: Run
+    display: Display
+    trackers: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        self.history: list[JsonObject] = []
         """The metrics of all steps so far."""
-        self.progress: dict[str, Any] = {"before": None, "best": None, "seconds": 0.0}
+        self.progress: JsonObject = {"before": None, "best": None, "seconds": 0.0}
         """The measurement before the first step, the best step, the seconds of earlier sessions."""
         self._state: State | None = None
         """The state at the end of the newest step."""
@@ -92,8 +93,10 @@ class RunLifecycle:
             except (checkpoint.OtherRunError, MemoryError):
                 raise
             except Exception as error:  # a damaged state may raise anything
-                reason = f"{type(error).__name__}: {shortened(str(error))}"
-                self.display.warn(f"{saved.path} is damaged: it cannot be read ({reason})")
+                self.display.warn(
+                    f"{saved.path} is damaged: it cannot be read ({type(error).__name__}: "
+                    f"{shortened(str(error))})"
+                )
                 continue
             self.progress = state.values["progress"]
             self._saved_step = trainer.step
@@ -120,8 +123,9 @@ class RunLifecycle:
             with suppress(Exception):  # the disk may be full
                 self._save_together()
             if isinstance(error, BrokenPipeError):
-                hint = self._resume_hint()
-                self.display.result("resume", f"nobody reads stdout any more; {hint}")
+                self.display.result(
+                    "resume", f"nobody reads stdout any more; {self._resume_hint()}"
+                )
                 raise
             raise self._as_reported(error) from None
 
@@ -140,7 +144,7 @@ class RunLifecycle:
         path = directory / "error.txt"
         with suppress(OSError):
             write_atomically(path, "".join(traceback.format_exception(error)))
-        reason = " ".join(str(error).split()) or "no reason given"
+        reason = one_line(error, None) or "no reason given"
         return UserError(
             f"step {self.trainer.step + 1} failed: {type(error).__name__}: {reason} (see {path}); "
             f"{hint}"
@@ -159,7 +163,7 @@ class RunLifecycle:
             raise
         self._conclude("done:", after)
 
-    def _measure_and_train(self) -> dict[str, Any] | None:
+    def _measure_and_train(self) -> JsonObject | None:
         """Measure, train and measure again. Return the last measurement."""
         trainer = self.trainer
         with Interrupts(alone=world() == 1) as interrupts:
@@ -167,7 +171,7 @@ class RunLifecycle:
                 if self.progress["before"] is None:
                     self.progress["before"] = self._measure("before")
             mirrors = Mirrors(
-                self.trackers,
+                self.trackers if is_first() else (),
                 self.run.directory,
                 trainer.config,
                 first_step=trainer.step + 1,
@@ -216,7 +220,7 @@ class RunLifecycle:
                     raise RunStoppedError(f"{errors[0]}; {self._resume_hint()}")
         self._save()
 
-    def _note_best(self, metrics: Mapping[str, Any]) -> bool:
+    def _note_best(self, metrics: Metrics) -> bool:
         """Return whether a step has the best held-out pass@1 so far, and note it if it has."""
         held_out = metrics.get("held_out_pass@1")
         best = self.progress["best"]
@@ -281,7 +285,7 @@ class RunLifecycle:
             return self.trainer.step % settings.every == 0
         return self._save_seconds <= _SAVING_SHARE * seconds
 
-    def _measure(self, moment: str) -> dict[str, Any] | None:
+    def _measure(self, moment: str) -> JsonObject | None:
         """Measure the held-out sets. Print their figures, and return those of the first set. If
         there are several, `sets` has those of each. Return None without a held-out set."""
         trainer = self.trainer
@@ -303,7 +307,7 @@ class RunLifecycle:
             words += [f"--reward={name}" for name in self.trainer.config.reward.functions]
         return f"saved up to step {self._saved_step}; go on with {shlex.join(words)}"
 
-    def _conclude(self, ending: str, after: dict[str, Any] | None = None) -> None:
+    def _conclude(self, ending: str, after: JsonObject | None = None) -> None:
         """Write the summary and print the results."""
         steps = self.trainer.step
         directory = self.run.directory

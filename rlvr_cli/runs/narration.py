@@ -4,14 +4,13 @@ import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
-from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import WITHOUT_VERDICT, Prompt
+from rlvr_cli.core.text import counts_in_words, plural
+from rlvr_cli.core.types import WITHOUT_VERDICT, History, Metrics, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.measure import Evaluation
 from rlvr_cli.runs.guards import MORE_SIGNAL
@@ -28,7 +27,7 @@ _SHOWN_GOLDS = 5
 _LONGEST_QUESTION = 60
 
 
-def format_figures(figures: Mapping[str, Any] | None) -> str:
+def format_figures(figures: Metrics | None) -> str:
     """Format pass@1 of a measurement with its interval, and cons@k. None means not measured."""
     figures = figures or {}
     if not figures.get("interval"):
@@ -46,8 +45,10 @@ def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
     unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in WITHOUT_VERDICT)
     if unjudged:
-        responses = plural(unjudged, "response")
-        display.warn(f"{responses} could not be judged (timeout, bad gold); pass@1 leaves them out")
+        display.warn(
+            f"{plural(unjudged, 'response')} could not be judged (timeout, bad gold); pass@1 "
+            "leaves them out"
+        )
 
 
 def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
@@ -81,8 +82,10 @@ def announce_run(
     texts = {prompt.problem.problem for prompt in prompts}
     shared = sum(prompt.problem.problem in texts for prompt in held_out)
     if shared:
-        text = f"{shared} of {len(held_out)} held-out problems are also trained on"
-        display.warn(f"{text}, so pass@1 on them says little; take another eval.source")
+        display.warn(
+            f"{shared} of {len(held_out)} held-out problems are also trained on, so pass@1 on them "
+            "says little; take another eval.source"
+        )
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out"
     if len(config.eval.sources) > 1:
         count += f" ({', '.join(config.eval.sources)})"
@@ -103,8 +106,10 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
     say_policy(config.model, session, display)
     display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
     if session.teacher is not None:
-        architecture = type(session.teacher.model).__name__
-        display.say("teacher", f"{config.teacher}: {architecture}: {session.teacher_forward}")
+        display.say(
+            "teacher",
+            f"{config.teacher}: {type(session.teacher.model).__name__}: {session.teacher_forward}",
+        )
     rewarder = session.rewarder
     if rewarder.config.functions != ("math",):
         hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
@@ -149,9 +154,9 @@ def say_measured(sets: Mapping[str, Evaluation], moment: str, display: Display) 
 
 
 def say_results(
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any] | None,
-    best: Mapping[str, Any] | None,
+    before: Metrics | None,
+    after: Metrics | None,
+    best: Metrics | None,
     display: Display,
 ) -> None:
     """Print pass@1 of every held-out set before and after training, by level, and the best."""
@@ -171,7 +176,7 @@ def say_results(
         display.say("best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}")
 
 
-def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
+def say_throughput(figures: Metrics, display: Display) -> None:
     """Print the measured speed of a run. Verbose, add MFU and how engine and trainer differ."""
     words = {
         "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
@@ -187,7 +192,7 @@ def say_throughput(figures: Mapping[str, Any], display: Display) -> None:
         display.say("speed", ", ".join(texts))
 
 
-def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display: Display) -> None:
+def warn_of_outcome(trainer: Trainer, history: History, display: Display) -> None:
     """Warn if a run learned nothing, or skipped steps."""
     steps = len(history)
     short = sum(metrics["no_update"] == "batch not full" for metrics in history)
@@ -207,8 +212,10 @@ def warn_of_outcome(trainer: Trainer, history: Sequence[dict[str, Any]], display
         verdicts: Counter[str] = Counter()
         for metrics in silent:
             verdicts.update(metrics["verdicts"])
-        listing = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        display.warn(f"no signal in {plural(steps, 'step')}: {cause} ({listing}): {MORE_SIGNAL}")
+        display.warn(
+            f"no signal in {plural(steps, 'step')}: {cause} ({counts_in_words(verdicts)}): "
+            f"{MORE_SIGNAL}"
+        )
 
 
 def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> None:

@@ -11,7 +11,7 @@ from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.seeds import response_seed
-from rlvr_cli.core.text import GIB
+from rlvr_cli.core.text import GIB, counts_in_words
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
@@ -28,6 +28,7 @@ _SHOWN_CHARACTERS = 600
 _MUCH_CUT_OFF = 0.5
 Lines = Sequence[tuple[str, str]]
 """Observations, each with its label."""
+Review = tuple[Lines, list[Finding]]
 
 
 def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display: Display) -> None:
@@ -49,8 +50,12 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     has_format = session.plan.answer_format != "any"
     lines, findings = review_probe(groups, learns, config.data, has_format)
     if strict and not learns:
-        text = "a run like this would learn nothing: see the warning about the probe"
-        findings.append(Finding(text, is_error=True))
+        findings.append(
+            Finding(
+                "a run like this would learn nothing: see the warning about the probe",
+                is_error=True,
+            )
+        )
     settle(lines, findings, display)
 
 
@@ -66,7 +71,7 @@ def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
         raise UserError("\n".join(errors))
 
 
-def review_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, list[Finding]]:
+def review_data(session: Session, prompts: Sequence[Prompt]) -> Review:
     """Return lines on first prompt, golds and lengths, and faults of settings and problems."""
     config = session.plan.config
     tokenizer = session.policy.tokenizer
@@ -91,8 +96,6 @@ def review_data(session: Session, prompts: Sequence[Prompt]) -> tuple[Lines, lis
         f"of at most {config.rollout.max_tokens}, context {session.policy.context}"
     )
     lines.append(("lengths", text))
-    if not config.algorithm.needs_verdicts:
-        bad_golds = 0
     return lines, data_findings(config, prompts, tokenizer.chat_template is not None, bad_golds)
 
 
@@ -143,7 +146,7 @@ def data_findings(
             "take a model with another"
         )
         findings.append(Finding(text, is_error=changed == count))
-    if bad_golds:
+    if bad_golds and config.algorithm.needs_verdicts:
         text = (
             f"{bad_golds} of {count} gold answers cannot be read, so these problems never train: "
             "mend them"
@@ -152,7 +155,7 @@ def data_findings(
     return findings
 
 
-def review_memory(memory: Memory, config: Config) -> tuple[Lines, list[Finding]]:
+def review_memory(memory: Memory, config: Config) -> Review:
     """Return a line on what is needed, and a warning if that is more than is free.
 
     The line has each phase and part, the warning settings that need less. What cannot fit at all
@@ -202,7 +205,7 @@ def _has_signal(groups: Sequence[Group], config: Config) -> bool:
 
 def review_probe(
     groups: Sequence[Group], learns: bool, data: DataConfig, has_format: bool
-) -> tuple[Lines, list[Finding]]:
+) -> Review:
     """Return a line on the probe, and warnings if there is nothing to learn from, or hardly any.
 
     The line has the share in the required format, if one is required.
@@ -233,10 +236,9 @@ def review_probe(
     if learns and judged and rewards and not verdicts.get("correct"):
         texts.append(f"no response of the probe is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}")
     if not learns:
-        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
         texts.append(
             f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
-            f"apart from wrong ones ({counts}): {MORE_SIGNAL}"
+            f"apart from wrong ones ({counts_in_words(verdicts)}): {MORE_SIGNAL}"
         )
     if metrics["cut_off_share"] > _MUCH_CUT_OFF:
         texts.append(

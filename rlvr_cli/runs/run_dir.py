@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import bounded_lines, jsonl_line, parse_json
+from rlvr_cli.core.jsonl import JsonObject, bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
 from rlvr_cli.core.types import TOKEN_FIGURES, Group, Problem
 from rlvr_cli.data.rows import response_row, validated_lines
@@ -119,6 +119,9 @@ class Run:
     def _write_with_checksum(self, name: str, text: str) -> None:
         self.write(f"rollouts/{name}", text)
         self._checksums[name] = hashlib.sha256(text.encode()).hexdigest()
+        self._write_manifest()
+
+    def _write_manifest(self) -> None:
         self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
 
     def rollouts_error(self, step: int) -> str | None:
@@ -135,9 +138,9 @@ class Run:
                 later.append(path)
         return later
 
-    def truncate_to(self, step: int) -> list[dict[str, Any]]:
+    def truncate_to(self, step: int) -> list[JsonObject]:
         """Truncate the files to the end of that step. Return the metrics up to it."""
-        rows: list[dict[str, Any]] = []
+        rows: list[JsonObject] = []
         if is_first():
             self._rollouts.mkdir(exist_ok=True)
             for part in (".", "rollouts", "checkpoints"):
@@ -147,7 +150,7 @@ class Run:
                 self._checksums = files.read_manifest(self._rollouts)
             for path in later:
                 self._checksums.pop(path.name, None)
-            self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
+            self._write_manifest()
             for path in [*later, self.directory / "summary.json"]:
                 files.remove(path)
             metrics = read_metrics(self.directory / "metrics.jsonl")
@@ -240,7 +243,7 @@ def read_tokens(path: Path) -> list[StoredTokens]:
         raise UserError(f"{path}: {first_mistake(error)}") from None
 
 
-def read_metrics(path: Path) -> Iterator[dict[str, Any]]:
+def read_metrics(path: Path) -> Iterator[JsonObject]:
     """Yield the rows of metrics.jsonl in the order of their steps, and skip invalid ones."""
     last = 0
     # OSError: there is no such file yet. UserError: a line is too long.

@@ -14,6 +14,8 @@ from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, write_atomically
 from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.text import one_line
+from rlvr_cli.core.types import Metrics
 from rlvr_cli.evaluation.measure import held_out_metrics
 
 _TABLE_EVERY = 10
@@ -136,7 +138,7 @@ class Mirrors:
                 name = f"{run.resolve().name[-50:]}-{end}"
                 self.clients[tracker] = TRACKERS[tracker](run, name, settings, first_step)
 
-    def send(self, metrics: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]) -> None:
+    def send(self, metrics: Metrics, rows: Iterable[Metrics]) -> None:
         """Queue a step's figures, and in every tenth step its first responses."""
         step = metrics["step"]
         figures = {
@@ -150,7 +152,7 @@ class Mirrors:
             with self._guarded(tracker):
                 client.send(step, figures, table)
 
-    def send_measured(self, step: int, figures: Mapping[str, Any] | None) -> None:
+    def send_measured(self, step: int, figures: Metrics | None) -> None:
         """Queue the figures of the held-out sets, as `summary.json` has them. Those from before
         training belong to step 0, those from after it to the last step."""
         if figures is not None and self.clients:
@@ -172,8 +174,7 @@ class Mirrors:
         except (Exception, SystemExit) as error:  # whatever a library may do
             self.has_failed = True
             self.clients.pop(tracker, None)
-            reason = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
             self.warn(
-                f"--track {tracker}: {reason}; it gets no more, rlvr show {self.run} --track "
-                f"{tracker} sends all again"
+                f"--track {tracker}: {type(error).__name__}: {one_line(error, 200)}; it gets no "
+                f"more, rlvr show {self.run} --track {tracker} sends all again"
             )

@@ -51,10 +51,10 @@ def check_memory(memory: Memory, config: Config) -> None:
 def check_vocabulary(teacher: LoadedModel, policy: LoadedModel, name: str) -> None:
     """Raise UserError if a token of the teacher is another one of the policy's."""
     if teacher.tokenizer.get_vocab() != policy.tokenizer.get_vocab():
-        sizes = f"{len(teacher.tokenizer)} tokens and {len(policy.tokenizer)}"
         raise UserError(
-            f"--teacher {name}: its tokens are not those of the policy {policy.name} ({sizes}), so "
-            "it cannot judge them; take a teacher with the policy's tokenizer"
+            f"--teacher {name}: its tokens are not those of the policy {policy.name} "
+            f"({len(teacher.tokenizer)} tokens and {len(policy.tokenizer)}), so it cannot judge "
+            "them; take a teacher with the policy's tokenizer"
         )
 
 

@@ -197,8 +197,11 @@ class Memory:
             updating = max(stages.values(), key=lambda parts: sum(parts.values()))
         elif not self.lends_gpu(config):  # The weights that vLLM copies stay on the CPU.
             always["weights"] = _FLOAT_BYTES * self.model.parameters
-        sampling = self._sampling_parts(config)
-        return Need(_positive(always), _positive(sampling), _positive(updating))
+        return Need(
+            always=_positive(always),
+            sampling=_positive(self._sampling_parts(config)),
+            updating=_positive(updating),
+        )
 
     def fitted(self, config: Config) -> Config:
         """Decide the memory of the engine, and `checkpointing: auto`.
@@ -235,8 +238,8 @@ class Memory:
             if getattr(getattr(config, section), key) == value:
                 continue
             config = with_values(config, section, **{key: value})
-            is_rank = section == "lora"
-            flags.append(f"--lora {value}" if is_rank else f"--set {section}.{key}={value}")
+            flag = "--lora " if section == "lora" else f"--set {section}.{key}="
+            flags.append(f"{flag}{value}")
             yield " ".join(flags), config
 
     def advice(self, config: Config) -> str:

@@ -62,8 +62,12 @@ class Plan:
     def evaluation(self) -> SamplingParams:
         """Return the sampling settings of an evaluation, within a run too."""
         settings = self.config.eval
-        longest = self.config.rollout.max_tokens
-        return SamplingParams(settings.samples, longest, settings.temperature, settings.top_p)
+        return SamplingParams(
+            settings.samples,
+            self.config.rollout.max_tokens,
+            settings.temperature,
+            settings.top_p,
+        )
 
     def evaluation_within(self, room: int) -> SamplingParams:
         """Return the sampling settings of an evaluation without a set length of responses.

@@ -40,8 +40,11 @@ def prompts_for(
     if len(too_long) > _NAMED_PROBLEMS:
         lines.append(f"… and {len(too_long) - _NAMED_PROBLEMS} more")
     if not (config.data.skip_bad and prompts):
-        advice = "lower --max-tokens, shorten them, or leave them out with --skip-bad"
-        raise UserError("\n".join([*lines, f"prompts too long: {len(too_long)}; {advice}"]))
+        lines.append(
+            f"prompts too long: {len(too_long)}; lower --max-tokens, shorten them, or leave them "
+            "out with --skip-bad"
+        )
+        raise UserError("\n".join(lines))
     LOG.warning("%s", "\n".join([*lines, f"skipped {plural(len(too_long), 'prompt')}"]))
     return prompts
 

@@ -77,10 +77,13 @@ class Session:
 
 
 @contextmanager
-def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
+def open_session(
+    plan: Plan, training: bool = False, date: datetime | None = None
+) -> Iterator[Session]:
     """Load rewards, models, engine and verifier. On leaving, stop them all.
 
-    Without `training`, responses are not rewarded, and no model but the policy is loaded.
+    Without `training`, responses are not rewarded, and no model but the policy is loaded. A chat
+    template may write the `date` of the first process, unless the settings have another.
     """
     reward = plan.config.reward if training else RewardConfig()
     warning = untried_versions(libraries(plan.config.engine))
@@ -97,6 +100,9 @@ def open_session(plan: Plan, training: bool = False) -> Iterator[Session]:
         models, config = load_models(config, device, training)
         policy = models.policy
         raise_if_interrupted()
+        if date is not None and config.data.date is None and writes_date(policy.tokenizer):
+            first_date = datetime.fromisoformat(broadcast_from_first(str(date)))
+            config = with_values(config, "data", date=first_date)
         plan = replace(plan, config=config).with_threads(policy.model.num_parameters())
         torch.set_num_threads(plan.config.threads or 1)
         samples = forward_samples(policy.tokenizer, policy.context)
@@ -272,16 +278,3 @@ def start_engine(
         kv_budget_mb=rollout.kv_budget_mb,
         forward=forward,
     )
-
-
-def with_date(session: Session, date: datetime) -> Session:
-    """Return the session with the first process's date for the chat template.
-
-    The session is returned unchanged if the template writes no date, or the settings have one.
-    """
-    config = session.plan.config
-    if config.data.date is not None or not writes_date(session.policy.tokenizer):
-        return session
-    date = datetime.fromisoformat(broadcast_from_first(str(date)))
-    plan = replace(session.plan, config=with_values(config, "data", date=date))
-    return replace(session, plan=plan)

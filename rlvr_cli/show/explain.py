@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.text import plural, shortened
+from rlvr_cli.core.text import counts_in_words, plural, shortened
 from rlvr_cli.runs.run_dir import StoredTokens
 from rlvr_cli.show.source import Source, StoredGroup, reason
 
@@ -114,7 +114,7 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
 
 def _tally(names: Sequence[str]) -> str:
     """Count names in words, the commonest first."""
-    return ", ".join(f"{count} {name}" for name, count in Counter(names).most_common())
+    return counts_in_words(dict(Counter(names).most_common()))
 
 
 def _advantages(group: StoredGroup, responses: Sequence[StoredTokens]) -> list[list[str]]:

@@ -20,6 +20,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import LIMITS, MEASURED, History, measured_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import printable
 from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.run_dir import StoredTokens
@@ -108,13 +109,13 @@ class _EvenSample:
             self.bytes = sum(size for _, size, _ in self.entries)
 
 
-def page_data(sources: Sequence[Source]) -> dict[str, Any]:
+def page_data(sources: Sequence[Source]) -> JsonObject:
     """Return all that the page shows, as JSON."""
     histories = [source.metrics for source in sources]
     glossary = _glossary(histories)
     without_tokens = _EvenSample(MOST_BYTES)
     with_tokens = _EvenSample(_TOKENS_SHARE * MOST_BYTES)
-    runs: list[dict[str, Any]] = []
+    runs: list[JsonObject] = []
     names = {source.path.resolve().name for source in sources}
     count = 0
     for source, history in zip(sources, histories, strict=True):
@@ -176,7 +177,7 @@ def _groups_with_tokens(source: Source) -> Iterator[tuple[StoredGroup, Sequence[
             yield group, tokens.get(group.number, ())
 
 
-def _shares(fates: Mapping[int, Counter[str]]) -> dict[str, Any]:
+def _shares(fates: Mapping[int, Counter[str]]) -> JsonObject:
     """Return the share of a step's tokens that met each fate."""
     totals = {step: max(1, fates[step].total()) for step in sorted(fates)}
     shares = {name: [fates[step][name] / n for step, n in totals.items()] for name in _FATES}

@@ -31,8 +31,11 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
         for key in measured_sets([history]):
             name = key.replace(MEASURED, "held out").replace("/", " ")
             figures += [f"{name} {value:.3f}" for _, value in points(history, key)[-1:]]
-        task = f"{run.config.algo} on {', '.join(run.config.data.sources)}"
-        display.say(f"run {number}", f"{run.path}: {task}, {', '.join(figures)}")
+        display.say(
+            f"run {number}",
+            f"{run.path}: {run.config.algo} on {', '.join(run.config.data.sources)}, "
+            f"{', '.join(figures)}",
+        )
         unreadable = history[-1]["step"] - len(history) if history else 0
         if unreadable:
             display.warn(f"{run.path}/metrics.jsonl: {plural(unreadable, 'step')} cannot be read")

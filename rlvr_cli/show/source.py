@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlvr_cli.algorithm.group_filter import trains
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.data.rows import ResponseRow, stored_rows
@@ -151,7 +152,7 @@ class Source:
     results: Sequence[Result] = ()
 
     @property
-    def metrics(self) -> list[dict[str, Any]]:
+    def metrics(self) -> list[JsonObject]:
         """Return the steps that can be read so far. Raises UserError if they are not in a file."""
         path = self.path / "metrics.jsonl"
         if path.is_symlink() or (path.exists() and not path.is_file()):
@@ -213,7 +214,7 @@ class Source:
             sets = {"": rows}
         return {name: judged_problems(part, None) for name, part in sets.items()}
 
-    def held_out_figures(self, before_training: bool = False) -> dict[str, Any] | None:
+    def held_out_figures(self, before_training: bool = False) -> JsonObject | None:
         """Compute pass@1 of the held-out sets of a run, in the form of `summary.json`.
 
         Return None if nothing was measured.
@@ -257,8 +258,7 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
         if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
             mirrors.send_measured(history[-1]["step"], run.held_out_figures())
         if mirrors.close():
-            names = ", ".join(trackers)
-            display.result("tracked", f"{len(history)} steps of {run.path}: {names}")
+            display.result("tracked", f"{len(history)} steps of {run.path}: {', '.join(trackers)}")
 
 
 def grouped(rows: Iterable[ResponseRow]) -> Iterator[tuple[ResponseRow, ...]]:

@@ -54,8 +54,12 @@ def prepare_models(session: Session) -> Models:
 
 
 def _as_policy(session: Session, model: Any, forward: Forward) -> Policy:
-    temperature = session.plan.config.rollout.temperature
-    policy = Policy(model, len(session.policy.tokenizer), temperature, forward)
+    policy = Policy(
+        model,
+        vocab_size=len(session.policy.tokenizer),
+        temperature=session.plan.config.rollout.temperature,
+        chosen_forward=forward,
+    )
     policy.device = session.device
     return policy
 

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from rlvr_cli.algorithm.group_filter import GroupBatch
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import GIB
-from rlvr_cli.core.types import Group
+from rlvr_cli.core.types import Group, Metrics
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.setup.session import Session
@@ -46,7 +47,7 @@ class StepResult:
     """All groups that it sampled."""
     held_out: Sequence[Group]
     """The groups of the held-out problems, if they were measured."""
-    tokens: Sequence[Mapping[str, Any]] = ()
+    tokens: Sequence[JsonObject] = ()
     """The figures that the update computed of single tokens (`token_rows`)."""
 
 
@@ -69,9 +70,9 @@ class StepRecord:
         self.trained: Sequence[tuple[int, int]] = ()
         """The tokens of prompt and response of each row that trained."""
         self.update: Mapping[str, float] = {}
-        self.tokens: Sequence[Mapping[str, Any]] = ()
+        self.tokens: Sequence[JsonObject] = ()
         self.held_out: Sequence[Group] = ()
-        self.held_out_metrics: Mapping[str, Any] = {}
+        self.held_out_metrics: Metrics = {}
 
     @contextmanager
     def phase(self, name: str, memory: str | None = None) -> Iterator[None]:

@@ -95,7 +95,7 @@ def _add_old_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> 
         lambda part: torch.stack(scorer.policy(part.inputs, needs_entropy)[:2]),
         columns=2,
     )
-    if samples.rollout_logprobs is not None and not is_fresh.all():
+    if not is_fresh.all():
         logprobs = torch.where(is_fresh[:, None], logprobs, samples.rollout_logprobs)
     samples.old_logprobs = logprobs
     samples.entropy = entropy if needs_entropy else None

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
 
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.model.adapter import layers
 from rlvr_cli.ranks.group import shard_as
 
@@ -17,7 +18,7 @@ from rlvr_cli.ranks.group import shard_as
 class State:
     """The state that a part of a run resumes from: JSON values, and tensors by name."""
 
-    values: dict[str, Any]
+    values: JsonObject
     tensors: dict[str, Tensor]
 
     def __or__(self, other: "State") -> "State":
@@ -66,33 +67,23 @@ def optimizer_state(optimizer: Optimizer) -> State:
 def load_optimizer(optimizer: Optimizer, state: State) -> None:
     """Load what `optimizer_state` returned, after the model's weights were loaded. Raises
     ValueError if settings or shapes differ."""
-    groups: list[dict[str, Any]] = optimizer.param_groups
-    stored_groups: list[dict[str, Any]] = state.values["optimizer"]
+    groups: list[JsonObject] = optimizer.param_groups
+    stored_groups: list[JsonObject] = state.values["optimizer"]
     if _outline(groups) != _outline(stored_groups):
         raise ValueError("the optimizer's settings are not those of this run")
     parameters = [parameter for group in groups for parameter in group["params"]]
     stored: dict[int, dict[str, Tensor]] = {}
     for key, tensor in part("optimizer", state.tensors).items():
         index, _, name = key.partition(".")
-        stored.setdefault(int(index), {})[name] = tensor
-    # A step that moves nothing makes the moments.
-    optimizer.state.clear()
-    for group in groups:
-        group["lr"] = 0 * group["lr"]
-    for number in stored:
-        parameters[number].grad = torch.zeros_like(parameters[number])
-    optimizer.step()
-    optimizer.zero_grad()
-    for number, tensors in stored.items():
-        moments = optimizer.state[parameters[number]]
-        if {k: t.shape for k, t in moments.items()} != {k: t.shape for k, t in tensors.items()}:
+        number = int(index)
+        parameter = parameters[number]
+        if name != "step" and tensor.shape != parameter.shape:
             raise ValueError(f"optimizer.{number}: moments of another shape")
-        for name, moment in moments.items():
-            moment.copy_(shard_as(tensors[name], moment))
-    for group, settings in zip(groups, stored_groups, strict=True):
-        group.update({**settings, "params": group["params"]})
+        # A tensor of its own: a stored one is mapped from its file.
+        stored.setdefault(number, {})[name] = shard_as(tensor, parameter).clone()
+    optimizer.load_state_dict({"state": stored, "param_groups": stored_groups})
 
 
-def _outline(groups: list[dict[str, Any]]) -> list[Any]:
+def _outline(groups: list[JsonObject]) -> list[Any]:
     """Return the names of each group's settings, and the number of its parameters."""
     return [(set(group), len(group["params"])) for group in groups]

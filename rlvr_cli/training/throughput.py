@@ -1,13 +1,14 @@
 """Compute how fast a step and a run were: tokens per second, and the share of the GPU's peak."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlvr_cli.algorithm.group_filter import GroupBatch, trains, with_signal
+from rlvr_cli.core.types import History, Metrics
 from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.ranks.group import world
 
@@ -37,7 +38,7 @@ Lengths = Sequence[tuple[int, int]]
 
 
 def step_throughput(
-    row: Mapping[str, Any], batch: GroupBatch, max_tokens: int, lengths: Lengths, model: Any
+    row: Metrics, batch: GroupBatch, max_tokens: int, lengths: Lengths, model: Any
 ) -> dict[str, float | None]:
     """Compute the throughput of one step, whose `row` has its tokens and seconds by phase."""
     algo = batch.algo
@@ -78,9 +79,8 @@ def update_flops(model: Any, lengths: Lengths, bodies: int = 1) -> float:
     """
     config = model.config.get_text_config()
     heads, _, head_dim = attention_sizes(config)
-    embedding = model.get_input_embeddings().weight
     head = model.get_output_embeddings().weight
-    not_body = {id(embedding), id(head)}
+    not_body = {id(model.get_input_embeddings().weight), id(head)}
 
     def flops(weight: Tensor) -> int:
         return (6 if weight.requires_grad else 4) * weight.numel()
@@ -94,7 +94,7 @@ def update_flops(model: Any, lengths: Lengths, bodies: int = 1) -> float:
     return total
 
 
-def run_throughput(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def run_throughput(history: History) -> Metrics:
     """Compute the throughput over all steps: ratios of sums, never means of ratios."""
 
     def values(key: str) -> list[float]:
@@ -113,7 +113,7 @@ def run_throughput(history: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _rates(row: Mapping[str, Any]) -> dict[str, float | None]:
+def _rates(row: Metrics) -> dict[str, float | None]:
     rates = {}
     for phase, kind in PHASE_TOKENS.items():
         # A phase that passed no tokens has no rate, however long it took.

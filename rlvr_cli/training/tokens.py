@@ -1,11 +1,11 @@
 """Keep the figures of a step's single tokens, for the page of a run."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.algorithm.samples import Samples
-from rlvr_cli.core.types import TOKEN_FIGURES
+from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.types import TOKEN_FIGURES, TokenIds
 from rlvr_cli.ranks.group import is_first, sum_tensor
 
 _GROUPS = 2
@@ -16,7 +16,7 @@ _LONGEST_CHARACTER = 4
 """Tokens, of a byte each."""
 
 
-def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[dict[str, Any]]:
+def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[JsonObject]:
     """Return the responses of the step's first groups, mixed ones before others, each with the
     texts and figures of its tokens, and the number of its group in the step.
 
@@ -28,7 +28,7 @@ def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[dict
     selected = [row for row, place in enumerate(samples.group.tolist()) if place in first]
     limit = _TOKENS // max(1, len(selected))
     figures = sum_tensor(samples.token_figures[selected, :limit].cpu())
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     if not is_first():
         return rows
     for row, figures_TF in zip(selected, figures, strict=True):
@@ -48,7 +48,7 @@ def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[dict
     return rows
 
 
-def token_texts(tokenizer: Any, ids: Sequence[int]) -> list[str]:
+def token_texts(tokenizer: Any, ids: TokenIds) -> list[str]:
     """Return the text that each token adds. The last token of a character has all of its text."""
     texts: list[str] = []
     start = 0

@@ -12,19 +12,16 @@ from rlvr_cli.algorithm.samples import Samples, to_samples
 from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import (
     PROBLEM_SET,
-    Completion,
     Group,
     Prompt,
     by_key,
     groups_as_json,
     groups_from_json,
 )
-from rlvr_cli.data.problems import ProblemOrder
+from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
-from rlvr_cli.data.responses import tokenize_responses
 from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
 from rlvr_cli.model.adapter import merged_parameters
-from rlvr_cli.ranks.group import share
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.models import prepare_models
@@ -40,6 +37,10 @@ Interruptible = Callable[[], AbstractContextManager[None]]
 class Trainer:
     """The training loop of one run. `train_steps` yields each finished step and writes no file."""
 
+    responses_phase = "rollout"
+    """The name of the phase in which the responses come."""
+    updater_class = Updater
+
     def __init__(self, session: Session, prompts: list[Prompt], held_out: list[Prompt]) -> None:
         config = session.plan.config
         self.session = session
@@ -51,7 +52,7 @@ class Trainer:
         self.policy = models.policy
         self.reference = models.reference
         self.start_digest = models.start_digest
-        self.updater = Updater(
+        self.updater = self.updater_class(
             models.policy,
             models.critic,
             config.algorithm,
@@ -63,13 +64,7 @@ class Trainer:
         self.order = ProblemOrder(len(prompts), config.seed, config.data.rest)
         self.carried_groups: list[Group] = []
         """Groups sampled beyond a step's batch, oldest first: the next batch begins with them."""
-        self.stored_responses: list[Completion] = []
-        """The response in each prompt's data row, for an algorithm that reads them from there."""
-        if config.algorithm.reads_responses:
-            self.stored_responses = tokenize_responses(
-                prompts, session.policy, config.rollout.max_tokens
-            )
-        self.problems_digest = prompts_digest([*prompts, *held_out], self.stored_responses)
+        self.problems_digest = prompts_digest([*prompts, *held_out])
         self.step = 0
         self.weight_version = 0
         self.is_between_steps = True
@@ -95,8 +90,7 @@ class Trainer:
         max_tokens = self.params.max_tokens
         weightless = config.reward.weightless
         record = StepRecord(self.session, self.watch)
-        phase = "reading" if algo.reads_responses else "rollout"
-        with interruptible(), record.phase(phase, memory="awake"):
+        with interruptible(), record.phase(self.responses_phase, memory="awake"):
             batch = GroupBatch(
                 config.rollout.prompts, algo, self.carried_groups, weightless=weightless
             )
@@ -160,16 +154,9 @@ class Trainer:
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried_groups), no_signal)
 
-    def _stream(
-        self, prompts: Sequence[Prompt], draws: Sequence[tuple[int, int]]
-    ) -> CompletionStream:
-        """Return a lazy stream of the prompts' responses, read from the data's rows or sampled with
-        a seed for each place in the order. Nothing is sampled until the stream is read."""
-        if self.stored_responses:
-            return (
-                (index, [self.stored_responses[problem]])
-                for index, (_, problem) in enumerate(share(draws))
-            )
+    def _stream(self, prompts: Sequence[Prompt], draws: Sequence[Draw]) -> CompletionStream:
+        """Return a lazy stream of the prompts' responses, with a seed for each place in the order.
+        Nothing is sampled until the stream is read."""
         seeds = [response_seed(self.config.seed, "train", place) for place, _ in draws]
         return self.session.sampler.stream(prompts, self.params, seeds)
 

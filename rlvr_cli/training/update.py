@@ -4,6 +4,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -42,31 +43,24 @@ ROUNDING = 1e-5
 """Nats a token: float32 on one machine differs by 1e-7 to 1e-6, an engine in bfloat16 by 1e-2."""
 
 
+@dataclass
 class Updater:
     """The objective of policy and critic, their optimizer, and the epochs over a batch."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        critic: Critic | None,
-        algo: Algorithm,
-        optim: OptimConfig,
-        max_tokens: int,
-        steps: int,
-        mismatch_limit: float = math.inf,
-    ) -> None:
-        self.policy = policy
-        self.critic = critic
-        self.algo = algo
-        self.optim = optim
-        self.max_tokens = max_tokens
-        self.steps = steps
-        self.mismatch_limit = mismatch_limit
-        self.kl_coef = algo.kl.coef if algo.kl is not None else 0.0
+    policy: Policy
+    critic: Critic | None
+    algo: Algorithm
+    optim: OptimConfig
+    max_tokens: int
+    steps: int
+    mismatch_limit: float = math.inf
+    mismatch: float | None = None
+    """The mean over fresh tokens of |engine - trainer| log-probability, as the newest step measured
+    it. None if nothing was measured yet."""
+
+    def __post_init__(self) -> None:
+        self.kl_coef = self.algo.kl.coef if self.algo.kl is not None else 0.0
         """The present value of an adaptive coefficient."""
-        self.mismatch: float | None = None
-        """The mean over fresh tokens of |engine - trainer| log-probability, as the newest step
-        measured it. None if nothing was measured yet."""
         self.reset_optimizer()
 
     def reset_optimizer(self) -> None:
@@ -109,10 +103,9 @@ class Updater:
         if algo.old_logprobs != "auto":
             return algo.old_logprobs == "engine"
         would_pass = algo.needs_old_logprobs and algo.top_entropy is None
-        is_compared = algo.correction is not None or algo.reads_responses
         is_half = self.optim.precision == "bfloat16"
         is_same = is_half or (self.mismatch is not None and self.mismatch <= ROUNDING)
-        return would_pass and is_same and not is_compared
+        return would_pass and is_same and algo.correction is None
 
     def measure_mismatch(self, samples: Samples, step: int) -> None:
         """Compare the trainer's old log-probabilities with the engine's, over all fresh tokens.
@@ -124,9 +117,7 @@ class Updater:
         self.mismatch = None
         old = samples.old_logprobs
         sampled = samples.rollout_logprobs
-        if sampled is None:
-            self.mismatch = 0.0  # no engine, no gap
-        elif old is not None and old is not sampled and samples.is_fresh.any():
+        if old is not None and old is not sampled and samples.is_fresh.any():
             gaps = (old - sampled).abs()[samples.mask.bool() & samples.is_fresh[:, None]]
             self.mismatch = float(gaps.mean())
             check_agreement(self.mismatch, self.mismatch_limit, step)
@@ -301,23 +292,19 @@ class Updater:
         | several              | those of the pass before the first update           |
         | one, a fresh row     | the policy's own at this moment, without a gradient |
         | one, a carried row   | the engine's                                        |
-
-        They take the place of the engine's if nothing was sampled.
         """
         samples = batch.samples
         old_logprobs = batch.column("old_logprobs")
         rollout_logprobs = batch.column("rollout_logprobs")
-        is_sampled = samples.rollout_logprobs is not None
         if samples.old_logprobs is None:
-            old_logprobs = stats.logprobs.detach().to(old_logprobs)
-            if is_sampled:
-                old_logprobs = torch.where(batch.is_fresh, old_logprobs, rollout_logprobs)
+            present_logprobs = stats.logprobs.detach().to(old_logprobs)
+            old_logprobs = torch.where(batch.is_fresh, present_logprobs, rollout_logprobs)
         is_correct = send(samples.is_correct[batch.rows, None], batch.mask.device)
         return LossInputs(
             logprobs=stats.logprobs,
             entropy=stats.entropy,
             old_logprobs=old_logprobs,
-            rollout_logprobs=rollout_logprobs if is_sampled else old_logprobs,
+            rollout_logprobs=rollout_logprobs,
             ref_logprobs=batch.column("ref_logprobs"),
             advantages=batch.column("advantages"),
             mask=batch.mask,

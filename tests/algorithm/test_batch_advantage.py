@@ -35,6 +35,7 @@ def batch_of(groups: list[int], terms: np.ndarray | None = None) -> Samples:
         group=torch.tensor(groups),
         **dict.fromkeys(("reward", "is_fresh", "is_cut_off", "is_correct"), torch.zeros(B)),
         mask=torch.ones(B, 1, dtype=torch.float64),
+        rollout_logprobs=torch.zeros(B, 1),
         token_figures=torch.zeros(B),
         terms=None if terms is None else torch.from_numpy(terms),
     )

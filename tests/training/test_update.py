@@ -32,6 +32,7 @@ from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.adapter import add_adapter, merged_parameters, trained
 from rlvr_cli.model.policy import Policy, recompute
+from rlvr_cli.training.imitation import ImitationUpdater
 from rlvr_cli.training.scoring import add_logprobs
 from rlvr_cli.training.update import SCHEDULES, Updater
 
@@ -75,6 +76,8 @@ def make_rows(count: int = 9) -> list[Row]:
 class Learner:
     """Everything one step needs, on small random models; the critic's head is not zero."""
 
+    updater_class = Updater
+
     def __init__(self, algo: Algorithm, micro_tokens: int = 10_000, **optim: object) -> None:
         model = double_model(seed=0)
         self.algo = algo
@@ -89,7 +92,9 @@ class Learner:
         settings = OptimConfig(**{"lr": 0.0, "critic_lr": 0.0, "grad_clip": 1e9} | optim)
         settings = settings.model_copy(update={"micro_tokens": micro_tokens})
         self.micro_tokens = micro_tokens
-        self.updater = Updater(self.policy, self.critic, algo, settings, MAX_TOKENS, steps=10)
+        self.updater = self.updater_class(
+            self.policy, self.critic, algo, settings, MAX_TOKENS, steps=10
+        )
 
     def rows(self, rows: list[Row]) -> list[Row]:
         samples = samples_of(self.scored(rows))
@@ -494,9 +499,14 @@ def test_without_the_policy_only_the_critic_learns():
     assert not any(map(torch.equal, critic, learner.critic.parameters()))
 
 
+class Imitator(Learner):
+    """A learner from responses that were not sampled."""
+
+    updater_class = ImitationUpdater
+
+
 def test_rows_that_were_not_sampled_train_without_an_engine_to_agree_with():
-    algo = ALGORITHMS["sft"]
-    learner = Learner(algo)
+    learner = Imitator(ALGORITHMS["sft"])
     learner.updater.mismatch_limit = 0.0
     given = [dataclasses.replace(row, rollout_logprobs=None, is_fresh=True) for row in make_rows()]
     metrics = learner.update(given)

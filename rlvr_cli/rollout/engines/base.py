@@ -4,15 +4,20 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.core.errors import EngineError, UserError
-from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
 from rlvr_cli.model.forward import Sample, own_logprobs
 
 Listener = Callable[[int], None]
 """A callback for every token id of all responses as it is sampled."""
-CompletionStream = Generator[tuple[int, list[Completion]]]
-"""(Prompt index, its G completions) as groups finish, in any order."""
+FinishedGroup = tuple[int, list[Completion]]
+"""The index of a prompt, and its G completions."""
+CompletionStream = Generator[FinishedGroup]
+"""Groups as they finish, in any order."""
+NamedTensors = Iterable[tuple[str, Tensor]]
+"""Weights by name."""
 _SCORED = 8
 """Tokens a prompt on which an engine is compared with the model at the start."""
 
@@ -25,7 +30,7 @@ class Engine:
 
     def generate(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
@@ -39,7 +44,7 @@ class Engine:
         """
         raise NotImplementedError
 
-    def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def sync_weights(self, named_parameters: NamedTensors) -> None:
         """Copy the trainer's weights. Call this only while nothing is being generated."""
         raise NotImplementedError
 
@@ -53,7 +58,7 @@ class Engine:
         """Free all resources."""
 
 
-def refuse_prompts(prompts: Sequence[Sequence[int]], max_tokens: int, context: int) -> None:
+def refuse_prompts(prompts: Sequence[TokenIds], max_tokens: int, context: int) -> None:
     """Raise UserError naming the first prompt that cannot be continued."""
     for index, prompt in enumerate(prompts):
         if not prompt:

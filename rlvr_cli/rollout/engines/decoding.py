@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from rlvr_cli.model.packing import send
@@ -46,17 +47,17 @@ class GroupLayer(CacheLayerMixin):
     def __init__(self) -> None:
         super().__init__()
         self.length = 0
-        self.memory: tuple[torch.Tensor, ...] = ()
+        self.memory: tuple[Tensor, ...] = ()
 
-    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         self.keys = key_states[:, :, :0]
         self.values = value_states[:, :, :0]
         self.memory = (self.keys, self.values)
         self.is_initialized = True
 
     def update(
-        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[torch.Tensor, torch.Tensor]:
+        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor, Tensor]:
         """Append the new positions, and return all of them with the room that follows."""
         if not self.is_initialized:
             self.lazy_initialization(key_states, value_states)
@@ -68,7 +69,7 @@ class GroupLayer(CacheLayerMixin):
         self.length = end
         return self.keys, self.values
 
-    def grow(self, capacity: int, rows: torch.Tensor | None = None, room: int = 0) -> None:
+    def grow(self, capacity: int, rows: Tensor | None = None, room: int = 0) -> None:
         """Extend all rows, or select these and extend them, to `capacity` positions.
 
         New positions are zero. New memory has `room` positions at least.
@@ -85,7 +86,7 @@ class GroupLayer(CacheLayerMixin):
             self.memory = tuple(grown)
         self.keys, self.values = (states[:, :, :capacity] for states in self.memory)
 
-    def move(self, rows: torch.Tensor, places: torch.Tensor, count: int) -> None:
+    def move(self, rows: Tensor, places: Tensor, count: int) -> None:
         """Move rows to these places, and keep the first `count` rows."""
         for states in (self.keys, self.values):
             states[places] = states[rows]
@@ -107,7 +108,7 @@ class GroupCache(Cache):
     """The caches of all layers for one decoding batch."""
 
     layers: list[Any]
-    bias: torch.Tensor
+    bias: Tensor
     """[B, capacity]: 0 for the positions that a row sees, else -inf."""
     room = 0
     """Positions that memory is allocated for, a multiple of 8, or 0 if it grows step by step."""
@@ -127,7 +128,7 @@ class GroupCache(Cache):
             layer.memory = (layer.keys, layer.values)
             layer.length = longer_layer.length
 
-    def start(self, rows: torch.Tensor, lengths: torch.Tensor, max_tokens: int = _GROWTH) -> None:
+    def start(self, rows: Tensor, lengths: Tensor, max_tokens: int = _GROWTH) -> None:
         """Select these rows, which may repeat, and make room for `max_tokens` tokens after each.
 
         The first `lengths` positions of the cache's rows are tokens, the others padding.
@@ -141,7 +142,7 @@ class GroupCache(Cache):
         dtype = self.layers[0].keys.dtype
         self.bias = torch.full_like(is_token, -torch.inf, dtype=dtype).masked_fill_(is_token, 0)
 
-    def open(self) -> torch.Tensor:
+    def open(self) -> Tensor:
         """Let every row see the position that comes next, and return the bias of all positions."""
         length = self.get_seq_length()
         if length == self.bias.shape[1]:
@@ -159,7 +160,7 @@ class GroupCache(Cache):
             return length + _GROWTH
         return min(self.room, (length // _SLAB + 1) * _SLAB)
 
-    def keep(self, rows: torch.Tensor) -> None:
+    def keep(self, rows: Tensor) -> None:
         """Keep these rows, whose numbers are on the CPU, in this order.
 
         Rows that are already in their places are not copied.
@@ -173,7 +174,7 @@ class GroupCache(Cache):
             layer.move(sources, places, len(rows))
 
 
-def compacted(done_B: torch.Tensor, count: int) -> torch.Tensor:
+def compacted(done_B: Tensor, count: int) -> Tensor:
     """Return the numbers of the `count` unfinished rows, in an order that moves few of them.
 
     Those among the first `count` keep their places, and the others fill those of finished rows.
@@ -194,9 +195,7 @@ class QuickLayers:
         self.body = model.base_model
         self.head = model.get_output_embeddings()
 
-    def logits(
-        self, token_B: torch.Tensor, position_B: torch.Tensor, cache: GroupCache
-    ) -> torch.Tensor:
+    def logits(self, token_B: Tensor, position_B: Tensor, cache: GroupCache) -> Tensor:
         """Compute logits [B, V] after one more token a row at its own position."""
         B = len(token_B)
         mask = cache.open()[:, None, None]
@@ -268,9 +267,9 @@ def quick_layers(model: Any) -> QuickLayers | None:
     return candidate if bool(is_right.all()) else None
 
 
-def _linear(module: Any, hidden: torch.Tensor) -> torch.Tensor:
+def _linear(module: Any, hidden: Tensor) -> Tensor:
     return F.linear(hidden, module.weight, module.bias)
 
 
-def _norm(norm: Any, hidden: torch.Tensor) -> torch.Tensor:
+def _norm(norm: Any, hidden: Tensor) -> Tensor:
     return F.rms_norm(hidden, norm.weight.shape, norm.weight, norm.variance_epsilon)

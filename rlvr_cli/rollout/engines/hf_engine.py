@@ -2,11 +2,12 @@
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from unittest.mock import patch
 
 import torch
+from torch import Tensor
 from transformers import (
     GenerationConfig,
     LogitsProcessorList,
@@ -14,10 +15,17 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.packing import attention_sizes, send
-from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener, refuse_prompts
+from rlvr_cli.rollout.engines.base import (
+    CompletionStream,
+    Engine,
+    FinishedGroup,
+    Listener,
+    NamedTensors,
+    refuse_prompts,
+)
 from rlvr_cli.rollout.engines.decoding import GroupCache, compacted, quick_layers
 from rlvr_cli.rollout.engines.sampling import TokenCollector, TokenTransfer, sample, uniform
 
@@ -42,7 +50,7 @@ class TransformersEngine(Engine):
         self,
         model: PreTrainedModel,
         vocab_size: int,
-        stop_ids: Sequence[int],
+        stop_ids: TokenIds,
         kv_budget_mb: int,
         forward: Forward = PACKED,
     ) -> None:
@@ -59,7 +67,7 @@ class TransformersEngine(Engine):
 
     def generate(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
@@ -88,7 +96,7 @@ class TransformersEngine(Engine):
                     if len(groups[p]) == params.samples:
                         yield p, groups.pop(p)
 
-    def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def sync_weights(self, named_parameters: NamedTensors) -> None:
         parameters = dict(self.model.named_parameters())
         with torch.no_grad():
             for name, tensor in named_parameters:
@@ -98,11 +106,11 @@ class TransformersEngine(Engine):
     @torch.inference_mode()
     def _decode(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None,
-    ) -> Iterator[tuple[int, list[Completion]]]:
+    ) -> Iterator[FinishedGroup]:
         device = self.model.device
         G = params.samples
         collector = TokenCollector(len(prompts), params, set(self.stop_ids), listener)
@@ -177,7 +185,7 @@ class TransformersEngine(Engine):
         seeds: list[int],
         params: SamplingParams,
         collector: TokenCollector,
-    ) -> list[tuple[int, list[Completion]]]:
+    ) -> list[FinishedGroup]:
         """Decode rows of one length with the model's own cache, and return finished groups.
 
         The cache may be of recurrent states, sliding windows or sinks. The groups are (prompt
@@ -187,9 +195,9 @@ class TransformersEngine(Engine):
         seeds_B = torch.tensor(seeds, device=self.model.device)
         done_B = torch.zeros_like(seeds_B, dtype=torch.bool)
         every_row = range(len(rows))
-        finished: list[tuple[int, list[Completion]]] = []
+        finished: list[FinishedGroup] = []
 
-        def sample_token(input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        def sample_token(input_ids: Tensor, scores: Tensor) -> Tensor:
             """Sample each row's token by its seed, and leave `generate` no other choice."""
             uniform_B = uniform(seeds_B, input_ids.shape[1] - ids.shape[1])
             token_B, logprob_B = sample(

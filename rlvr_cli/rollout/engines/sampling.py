@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 import torch
+from torch import Tensor
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.rollout.engines.base import Listener
+from rlvr_cli.rollout.engines.base import FinishedGroup, Listener
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 _MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipliers
@@ -23,7 +24,7 @@ _NUCLEUS = 1024
 """Ids among which a nucleus is searched at first, and then among eight times as many."""
 
 
-def uniform(seeds: torch.Tensor, step: torch.Tensor | int) -> torch.Tensor:
+def uniform(seeds: Tensor, step: Tensor | int) -> Tensor:
     """Return number `step` of each seed's stream, float64 in [0, 1): splitmix64 (2014)."""
     z = seeds + (torch.as_tensor(step, device=seeds.device) + 1) * _GOLDEN
     for shift, multiplier in zip((30, 27), _MIX, strict=True):
@@ -33,8 +34,8 @@ def uniform(seeds: torch.Tensor, step: torch.Tensor | int) -> torch.Tensor:
 
 
 def sample(
-    logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float, top_p: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+    logits_BV: Tensor, uniform_B: Tensor, temperature: float, top_p: float
+) -> tuple[Tensor, Tensor]:
     """Return token ids [B] and their log-probabilities [B] under the sampling distribution.
 
     The token is the inverse of the cumulative distribution at `uniform_B`. Temperature 0 takes the
@@ -64,7 +65,7 @@ def sample(
     return token_B1[:, 0], logprobs_BV.gather(-1, token_B1)[:, 0]
 
 
-def _search(weights_BN: torch.Tensor, share_B1: torch.Tensor) -> torch.Tensor:
+def _search(weights_BN: Tensor, share_B1: Tensor) -> Tensor:
     """Return the place [B, 1] where the running sum of the weights passes this share of their sum.
 
     It is never after the last weight above 0. Many weights are first added up by blocks.
@@ -90,7 +91,7 @@ def _search(weights_BN: torch.Tensor, share_B1: torch.Tensor) -> torch.Tensor:
     return place_B1.minimum(last_B1).clamp_max(N - 1)  # if no weight is a number
 
 
-def _nucleus(logprobs_BV: torch.Tensor, top_p: float) -> torch.Tensor:
+def _nucleus(logprobs_BV: Tensor, top_p: float) -> Tensor:
     """Return the log-probabilities [B, V] within the nucleus, -inf outside of it."""
     V = logprobs_BV.shape[-1]
     count = _NUCLEUS
@@ -106,7 +107,7 @@ def _nucleus(logprobs_BV: torch.Tensor, top_p: float) -> torch.Tensor:
     return torch.log_softmax(nucleus_BV, -1)
 
 
-def _shifted_right(z: torch.Tensor, bits: int) -> torch.Tensor:
+def _shifted_right(z: Tensor, bits: int) -> Tensor:
     """Shift int64 right logically (not arithmetically)."""
     return (z >> bits) & ((1 << (64 - bits)) - 1)
 
@@ -114,7 +115,7 @@ def _shifted_right(z: torch.Tensor, bits: int) -> torch.Tensor:
 class TokenTransfer:
     """A step's tokens and log-probabilities on their way to the CPU, which goes on meanwhile."""
 
-    def __init__(self, token_B: torch.Tensor, logprob_B: torch.Tensor) -> None:
+    def __init__(self, token_B: Tensor, logprob_B: Tensor) -> None:
         self.tokens = token_B.to("cpu", non_blocking=True)
         self.logprobs = logprob_B.to("cpu", non_blocking=True)
         self.arrival = torch.cuda.Event() if token_B.is_cuda else None
@@ -144,9 +145,7 @@ class TokenCollector:
         self.ended: set[int] = set()
         """The rows that are finished."""
 
-    def add(
-        self, rows: Sequence[int], transfer: TokenTransfer
-    ) -> Iterator[tuple[int, list[Completion]]]:
+    def add(self, rows: Sequence[int], transfer: TokenTransfer) -> Iterator[FinishedGroup]:
         """Append a step's tokens to those of these rows that are not finished.
 
         Yield the groups that this finishes. Raises UserError for a log-probability that is not

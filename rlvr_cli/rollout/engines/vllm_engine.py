@@ -8,7 +8,7 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -16,15 +16,23 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, writing
-from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.core.text import first_line
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
 from rlvr_cli.ranks.group import is_joined, world
-from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener, refuse_prompts
+from rlvr_cli.rollout.engines.base import (
+    CompletionStream,
+    Engine,
+    Listener,
+    NamedTensors,
+    refuse_prompts,
+)
 
 SEQUENCES = 512
 """The most responses that are decoded together."""
@@ -59,7 +67,7 @@ class VllmEngine(Engine):
         self,
         model: PreTrainedModel,
         vocab_size: int,
-        stop_ids: Sequence[int],
+        stop_ids: TokenIds,
         kv_budget_mb: int,
         gpu_share: float,
         precision: str = "float32",
@@ -106,9 +114,9 @@ class VllmEngine(Engine):
                     **options,
                 )
             except Exception as error:  # whatever vLLM refuses
-                reason = str(error).strip().split("\n")[0]
                 raise UserError(
-                    f"--engine vllm: vLLM cannot start ({reason}); {_LOG_LEVEL}=INFO shows more"
+                    f"--engine vllm: vLLM cannot start ({first_line(error)}); {_LOG_LEVEL}=INFO "
+                    "shows more"
                 ) from None
         self.context = int(self.llm.model_config.max_model_len)
         self._first_push(model)
@@ -157,7 +165,7 @@ class VllmEngine(Engine):
         expected = {name for name, _ in vllm_model.named_parameters()}
         loaded = set[str]()
 
-        def load_weights(weights: Iterable[tuple[str, torch.Tensor]]) -> Any:
+        def load_weights(weights: NamedTensors) -> Any:
             names = load_all(weights)
             loaded.update(expected if names is None else names)  # None: this model does not say
             return names
@@ -180,7 +188,7 @@ class VllmEngine(Engine):
 
     def generate(
         self,
-        prompts: Sequence[Sequence[int]],
+        prompts: Sequence[TokenIds],
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None = None,
@@ -233,10 +241,10 @@ class VllmEngine(Engine):
             detokenize=False,
         )
 
-    def sync_weights(self, named_parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+    def sync_weights(self, named_parameters: NamedTensors) -> None:
         """Copy the weights into vLLM's memory, without a file, and drop caches of the old ones."""
 
-        def weights_for_vllm() -> Iterator[tuple[str, torch.Tensor]]:
+        def weights_for_vllm() -> Iterator[tuple[str, Tensor]]:
             for name, parameter in named_parameters:
                 tensor = parameter.detach()
                 if name in self._has_row_per_id:
