@@ -103,6 +103,17 @@ def test_the_newest_whole_one_is_taken_and_the_damaged_are_named(run):
     assert len(lines) == 4
 
 
+def test_a_checkpoint_that_could_not_be_written_leaves_nothing(run, monkeypatch):
+    def fail(path, tensors):
+        raise OSError("no space left")
+
+    before = sorted(run.rglob("*"))
+    monkeypatch.setattr("rlvr_cli.runs.checkpoint.write_tensors", fail)
+    with pytest.raises(OSError, match="no space left"):
+        save_checkpoint(run, 11, policy(), CONFIG, state(11))
+    assert sorted(run.rglob("*")) == before
+
+
 def test_without_any_there_is_none(tmp_path):
     assert next(intact_checkpoints(tmp_path, print), None) is None
     for name in ("step-x", "step-0000000001", "astep-1", "step-1b"):

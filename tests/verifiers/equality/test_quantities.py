@@ -25,6 +25,7 @@ from verifiers.grammar.parse import parse
         ("20\\%", "20 cm", False, "contradicting units"),
         ("1:2", "2:4", True, "ratio"),
         ("1:2", "2:1", False, "ratio"),
+        ("1:12", "5:60", True, "ratio"),  # no time of day has 60 minutes
         ("\\$5", "€5", False, "contradicting units"),
         ("\\$5", r"500 \text{ cents}", True, "value in another unit"),
         ("n \\pmod 3", "n \\pmod 4", False, "another modulus"),
