@@ -182,7 +182,7 @@ def field_paths(shape: Shape, name: str) -> tuple[str, ...]:
 def inspect_log(path: Path) -> dict[str, Any]:
     """Return a packed log of inspect-ai as its JSON form, within bounds of time and memory."""
     try:
-        read_eval_log: Any = import_module("inspect_ai.log").read_eval_log
+        log_module = import_module("inspect_ai.log")
     except ImportError:
         raise UserError(
             f"{path}: a log of inspect-ai: pip install inspect-ai, or give what "
@@ -190,7 +190,7 @@ def inspect_log(path: Path) -> dict[str, Any]:
         ) from None
     try:
         with bounded(_LOG_S, _LOG_GIB * GIB):
-            log: dict[str, Any] = read_eval_log(str(path)).model_dump(mode="json")
+            log: dict[str, Any] = log_module.read_eval_log(str(path)).model_dump(mode="json")
     except Exception as error:  # whatever a file may hold
         reason = str(error).strip().split("\n")[0]
         raise UserError(f"{path}: inspect-ai cannot read it ({reason})") from None
