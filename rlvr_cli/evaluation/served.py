@@ -4,6 +4,7 @@ import asyncio
 import ipaddress
 import os
 import re
+import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -159,6 +160,8 @@ class Server:
         by their numbers, soon after it came, and once more if this ends with an error. Raises
         UserError if the server refuses the key or the model, or if it answers none of the first
         `in_flight` requests."""
+        # Ctrl-C may come between a coroutine and its await.
+        warnings.filterwarnings("ignore", "coroutine .* was never awaited")
         asyncio.run(self._ask(requests, params, on_outcomes))
 
     async def _ask(
