@@ -508,10 +508,17 @@ def _turns(value: list[dict[str, Any]], field: str) -> list[Turn]:
     for turn in value:
         role = turn.get("role", turn.get("from"))
         content = message_text(turn)
+        parts = turn.get("content")
+        if isinstance(parts, list) and not all(map(_is_text_part, parts)):
+            content = None  # an image, say, without which the text is another one
         if not isinstance(role, str) or not isinstance(content, str):
             raise BadRowError(f"field {field} has a turn without role and text")
         turns.append((_ROLES.get(role, role), content))
     return turns
+
+
+def _is_text_part(part: Any) -> bool:
+    return isinstance(part, dict) and ("reasoning" in part or isinstance(part.get("text"), str))
 
 
 def message_text(message: Mapping[str, Any]) -> str | None:
@@ -519,11 +526,12 @@ def message_text(message: Mapping[str, Any]) -> str | None:
     Return None if there is no text."""
     content = message.get("content", message.get("value"))
     thought = message.get("reasoning_content") or message.get("reasoning")
-    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
-        thoughts = [part["reasoning"] for part in content if "reasoning" in part]
-        texts = [part.get("text") for part in content if "reasoning" not in part]
-        thought = thought or "".join(map(str, thoughts))
-        content = None if None in texts else "".join(map(str, texts))
+    if isinstance(content, list):
+        parts = [part for part in content if isinstance(part, dict)]
+        thought = thought or "".join(
+            str(part["reasoning"]) for part in parts if "reasoning" in part
+        )
+        content = "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
     if not isinstance(content, str):
         content = None
     if not isinstance(thought, str) or not thought:

@@ -353,4 +353,4 @@ def test_the_verifiers_alone(rest, rc, message, tmp_path):
     assert done.returncode == rc
     assert "Traceback" not in done.stderr
     assert message in done.stderr
-    assert len(done.stderr.splitlines()) <= 6
+    assert len(done.stderr.splitlines()) <= 7
