@@ -8,6 +8,7 @@ import warnings
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -174,36 +175,38 @@ class Server:
         outcomes: dict[int, Outcome] = {}
         is_answered = False
 
-        async def work(client: Any) -> None:
-            for number, request in waiting:
-                try:
-                    outcomes[number] = await self._replies(client, request, params)
-                except NoReplyError as error:
-                    outcomes[number] = error
+        async def work() -> None:
+            # With one client for all, each request would look through the connections of all.
+            async with self._client() as client:
+                for number, request in waiting:
+                    try:
+                        outcomes[number] = await self._replies(client, request, params)
+                    except NoReplyError as error:
+                        outcomes[number] = error
 
         def hand_over() -> None:
             on_outcomes(outcomes)
             outcomes.clear()
 
-        async with self._client() as client:
-            try:
-                async with asyncio.TaskGroup() as group:
-                    tasks = {group.create_task(work(client)) for _ in range(self.in_flight)}
-                    while tasks:
-                        _, tasks = await asyncio.wait(tasks, timeout=HAND_OVER_SECONDS)
-                        came = outcomes.values()
-                        is_answered = is_answered or any(isinstance(item, list) for item in came)
-                        if is_answered:
-                            hand_over()
-                        elif len(outcomes) >= self.in_flight:
-                            raise self.failure(
-                                f"{plural(len(outcomes), 'request')} failed and none succeeded: "
-                                f"{outcomes.popitem()[1]}"
-                            )
-            except BaseExceptionGroup as errors:
-                raise errors.exceptions[0] from None
-            finally:
-                hand_over()
+        workers = min(self.in_flight, len(requests))
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = {group.create_task(work()) for _ in range(workers)}
+                while tasks:
+                    _, tasks = await asyncio.wait(tasks, timeout=HAND_OVER_SECONDS)
+                    came = outcomes.values()
+                    is_answered = is_answered or any(isinstance(item, list) for item in came)
+                    if is_answered:
+                        hand_over()
+                    elif len(outcomes) >= self.in_flight:
+                        raise self.failure(
+                            f"{plural(len(outcomes), 'request')} failed and none succeeded: "
+                            f"{outcomes.popitem()[1]}"
+                        )
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            hand_over()
 
     async def _replies(self, client: Any, request: Request, params: SamplingParams) -> list[Reply]:
         """Return the replies to a request. A server that gives fewer than asked for, as those do
@@ -316,7 +319,7 @@ class Server:
             # A proxy of the environment is for other machines than those of plain http.
             trust_env=urlsplit(self.endpoint).scheme == "https",
             timeout=httpx2.Timeout(self.timeout, connect=CONNECT_SECONDS),
-            limits=httpx2.Limits(max_connections=self.in_flight),
+            verify=certificates(),
             event_hooks={"request": [send_less], "response": [bound_reply]},
         )
         client = openai.AsyncOpenAI(
@@ -329,6 +332,14 @@ class Server:
         )
         async with client:
             yield client
+
+
+@cache
+def certificates() -> Any:
+    """Read the certificates of this machine, which takes long, once for all clients."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 def check_endpoint(endpoint: str, has_key: bool) -> None:
