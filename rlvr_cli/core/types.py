@@ -34,6 +34,7 @@ History = Sequence[Metrics]
 """The metrics of each step, oldest first."""
 
 TokenIds = Sequence[int]
+"""A text as the tokenizer's numbers."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")

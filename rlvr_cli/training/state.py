@@ -77,10 +77,14 @@ def load_optimizer(optimizer: Optimizer, state: State) -> None:
         index, _, name = key.partition(".")
         number = int(index)
         parameter = parameters[number]
-        if name != "step" and tensor.shape != parameter.shape:
+        device = parameter.device
+        if name == "step":
+            device = tensor.device
+        elif tensor.shape != parameter.shape:
             raise ValueError(f"optimizer.{number}: moments of another shape")
-        # A tensor of its own: a stored one is mapped from its file.
-        stored.setdefault(number, {})[name] = shard_as(tensor, parameter).clone()
+        # Copied, because a stored tensor is mapped from its file.
+        moment = shard_as(tensor, parameter).to(device, copy=True)
+        stored.setdefault(number, {})[name] = moment
     optimizer.load_state_dict({"state": stored, "param_groups": stored_groups})
 
 
