@@ -4,7 +4,9 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Literal
 
 from rlvr_cli.core.jsonl import parse_json
@@ -86,6 +88,7 @@ class FieldReader:
             field: (*set_paths.get(field, ()), *names) for field, names in ALIASES.items()
         }
         self._set_responses = set_paths.get("response", ())
+        self._set_answers = set_paths.get("answer", ())
         for field, path in self.user_paths.items():
             self.paths[field] = (path,)
         response_path = self.user_paths.get("response")
@@ -98,6 +101,8 @@ class FieldReader:
             self._rules[self.user_paths["answer"]] = "text"
         self.sources: dict[FieldName, Counter[str]] = {field: Counter() for field in ALIASES}
         """How often each field was read from which path."""
+        self.other_golds: Counter[str] = Counter()
+        """How many rows have another gold answer at another path, by both paths."""
         self.has_chats = False
         """Whether a problem was a chat, which is a whole prompt already."""
 
@@ -217,6 +222,8 @@ class FieldReader:
         value = lone_turn(value, path)
         if isinstance(value, str) and path.endswith("s"):
             parsed = _parsed(value)
+            if parsed is None and value.startswith(("['", '["')):
+                raise BadRowError(f"field {path} is a list as Python prints it; write it as JSON")
             value = parsed if isinstance(parsed, list) else value
         if not isinstance(value, list):
             value = [value]
@@ -261,10 +268,26 @@ class FieldReader:
             if _HASHES in place:
                 self._rules.setdefault(path, "long")
             self.sources["answer"][f"{path}{place}"] += 1
+            is_guessed = "answer" not in self.user_paths and path not in self._set_answers
+            if is_guessed and self.sources["response"]:
+                self._note_other_golds(row, path, answer, chat_path)
             return answer, path
         if need_answer:
             raise BadRowError(reason or self._missing(row, "answer"))
         return None, None
+
+    def _note_other_golds(
+        self, row: Mapping[str, Any], path: str, answer: str, response_path: str
+    ) -> None:
+        """Count the row if another name of a gold answer has another one."""
+        for other_path in ALIASES["answer"]:
+            if other_path in (path, response_path) or other_path not in row:
+                continue
+            rule = self._rules.get(other_path, "text")
+            with suppress(BadRowError):
+                other, _ = gold_and_place(row[other_path], rule, other_path)
+                if other != answer:
+                    self.other_golds[f"{path} and {other_path}"] += 1
 
     def _missing(self, row: Mapping[str, Any], field: FieldName) -> str:
         """Write that a field is missing, which fields there are, and which --field might do."""
@@ -276,7 +299,7 @@ class FieldReader:
         if field in self.user_paths:
             return f"no {self.user_paths[field]}, which --field {field} names; {listing}"
         for path in self.paths[field]:
-            if path in row:
+            if path in row and row[path] is None:
                 return f"field {path} is null"
         name = shortened(self._similar_name(leaves, field))
         counts = self.sources[field].most_common(1)
@@ -345,7 +368,9 @@ def _element(values: Sequence[Any], index: str, row: Any) -> Any:
     """Return the element of a list at an index, or at the index that the row has at a path. Return
     None if there is none."""
     number: Any = int(index) if _INDEX.fullmatch(index) else value_at(row, index)
-    if isinstance(number, list) and number:  # one of several right choices
+    if isinstance(number, list) and len(number) > 1:
+        raise BadRowError(f"{index} names several right answers, and a response is judged by one")
+    if isinstance(number, list) and number:
         number = number[0]
     if type(number) is int and -len(values) <= number < len(values):
         return values[number]
@@ -403,6 +428,7 @@ def _key(row: Mapping[str, Any], name: str) -> str | None:
     return next((key for key in row if _normal(key) == normal_name), None)
 
 
+@lru_cache(1024)  # the rows of a file have the same few keys
 def _normal(key: str) -> str:
     return key.strip().lower().replace(" ", "_").replace("-", "_")
 
@@ -494,9 +520,10 @@ def lone_turn(value: Any, field: str) -> Any:
     """Return the text of an assistant's turn, or of a chat of one such turn, as TRL writes
     completions. Return any other value unchanged. Raises BadRowError for a turn without role or
     text."""
-    if isinstance(value, dict) and value.get("role") == "assistant":
-        return message_text(value) or ""
-    if not is_chat(value) or len(value) > 1:
+    message = value[0] if is_chat(value) and len(value) == 1 else value
+    if isinstance(message, dict) and message.get("role") == "assistant":
+        return message_text(message) or ""
+    if message is value:
         return value
     ((role, text),) = _turns(value, field)
     return text if role == "assistant" else value

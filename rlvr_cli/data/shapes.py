@@ -14,7 +14,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import PROBLEM_SET
-from rlvr_cli.data.fields import ALIASES, value_at
+from rlvr_cli.data.fields import ALIASES, BadRowError, value_at
 
 Paths = Mapping[str, tuple[str, ...]]
 INSPECT_LOG = ".eval"
@@ -61,7 +61,9 @@ def _inspect_row(sample: Any, label: dict[str, Any]) -> Any:
     if not isinstance(sample, dict):
         return sample
     target = sample.get("target")
-    if isinstance(target, list) and target:  # each of them is right
+    if isinstance(target, list) and len(target) > 1:
+        return BadRowError("target has several right answers, and a response is judged by one")
+    if isinstance(target, list) and target:
         target = target[0]
     metadata = sample.get("metadata")
     fields = metadata if isinstance(metadata, dict) else {}

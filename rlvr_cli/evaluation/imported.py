@@ -30,6 +30,7 @@ from rlvr_cli.data.shapes import (
     shape_of,
 )
 from rlvr_cli.data.sources import SourceRow, file_rows, json_rows, numbered
+from rlvr_cli.evaluation.join import ORDER, ProblemIndex
 from verifiers import Format, Verifier
 
 CUT_OFF_REASONS = {
@@ -63,8 +64,6 @@ OTHER_REASONS = {
     "unknown",
 }
 """Finish reasons that are known not to mean cut off."""
-ORDER = "order"
-"""The path of an id that joins the rows of a file with a problem set by their order."""
 _BATCH = 512
 """Responses that are judged between two ticks of the progress bar."""
 _SHOWN_REASONS = 5
@@ -140,7 +139,17 @@ def read_responses(
         _warn_if_changed(Path(source))
     if not responses:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
-    reader.check_order(name)
+    if reader.index is not None:
+        reader.index.check_order(name, reader.rows)
+    elif reader.fields.other_golds:
+        ((paths, count),) = reader.fields.other_golds.most_common(1)
+        LOG.warning(
+            "%s: %s hold different gold answers in %s; the first one counts, and --field answer=… "
+            "names another",
+            name,
+            paths,
+            plural(count, "row"),
+        )
     say(f"{name}: {reader.summary(responses)}")
     _warn_of_unknown_reasons(name, responses)
     return responses if limit is None else _first_problems(responses, limit)
@@ -177,23 +186,23 @@ class ResponseReader:
         self.golds = golds
         self.shape = shape
         paths = dict(fields or {})
-        self.is_ordered = paths.get("id") == ORDER
-        if self.is_ordered:
+        is_ordered = paths.get("id") == ORDER
+        if is_ordered:
             del paths["id"]
             if golds is None:
                 raise UserError(f"--field id={ORDER}: name the problem set that has this order")
         self.fields = FieldReader(shape.paths, user_paths=paths)
-        self.problems = golds.problems if golds else ()
-        self.by_id = {problem.id: problem for problem in self.problems}
-        self.by_text = {problem.problem.strip(): problem for problem in self.by_id.values()}
+        self.index = None
+        if golds is not None:
+            text_first = bool(shape.name) and "id" not in paths
+            self.index = ProblemIndex(golds, is_ordered, text_first)
         self.rows = 0
         self.repeated = 0
         """How many rows held the responses of an earlier one."""
-        self.joined: Counter[str] = Counter()
-        """How often a row was joined with the named set by what."""
         self.filters: Counter[str] = Counter()
         """How many rows there are of each filter of the other program."""
-        self._seen: set[bytes] = set()
+        self._seen: dict[bytes, Any] = {}
+        """The filter of the first row with these responses."""
 
     def read(self, place: str, number: int, row: Any) -> list[ImportedResponse] | None:
         """Return the responses of a row, which is the one of this number in its file, at `place`.
@@ -204,12 +213,10 @@ class ResponseReader:
             return None
         row_problem, texts = self.fields.judged(row, self.golds is None)
         file = place.rpartition(":")[0]
-        if self.golds is None:
+        if self.index is None:
             problem = _identified(row_problem, file, number)
-        elif self.is_ordered:
-            problem = self._numbered(number, row_problem)
         else:
-            problem = self._matching(row_problem, self.golds.name)
+            problem = self.index.problem_of(row_problem, number)
         label = self._label(row, file)
         reasons = finish_reasons(row, len(texts), self.shape)
         token_counts = lengths(row, len(texts), self.shape)
@@ -234,14 +241,6 @@ class ResponseReader:
             for text, reason, count in zip(texts, reasons, token_counts, strict=True)
         ]
 
-    def check_order(self, name: str) -> None:
-        """Raise UserError if rows were joined by order and are not as many as the problems."""
-        if self.is_ordered and self.rows != len(self.problems):
-            raise UserError(
-                f"{name}: {plural(self.rows, 'row')} for {plural(len(self.problems), 'problem')}; "
-                f"--field id={ORDER} needs one for each"
-            )
-
     def summary(self, responses: Sequence[ImportedResponse]) -> str:
         """Describe what was read and how it was joined."""
         text = plural(self.rows, "row")
@@ -252,82 +251,31 @@ class ResponseReader:
             text += f", filter {shortened(kind)} of {len(self.filters)}"
         if self.repeated:
             text += f", {self.repeated} of them with the responses of another left out"
-        problems = {(response.label, response.problem.id) for response in responses}
+        problems = {(response.label.data, response.problem.id) for response in responses}
         text += f"; {self.fields.describe_sources()}; {plural(len(responses), 'response')} to "
         text += plural(len(problems), "problem")
-        if self.golds is not None:
-            ways = ", ".join(f"by {way} ({count})" for way, count in self.joined.items())
-            text += f", joined with {self.golds.name} {ways}"
+        if self.index is not None:
+            ways = (f"by {way} ({count})" for way, count in self.index.joined.items())
+            text += f", joined with {self.index.name} {', '.join(ways)}"
         return text
 
     def _is_repeated(self, row: Mapping[str, Any]) -> bool:
-        """Return whether the row holds the responses of an earlier row once more."""
+        """Return whether the row holds the responses of an earlier row once more, for another
+        filter or in a log without filters."""
         kind = row.get(self.shape.filter or "")
-        if kind is not None:
+        if kind is None:
+            kind = self.rows
+        else:
             self.filters[str(kind)] += 1
         values = [value_at(row, path) for path in self.shape.repeats]
         digest = hashlib.sha256(json.dumps(values, default=str).encode()).digest()
-        if digest in self._seen:
-            return True
-        self._seen.add(digest)
-        return False
-
-    def _numbered(self, number: int, row_problem: Problem) -> Problem:
-        """Return the problem of the named set at the row's place. Raises BadRowError if the row has
-        another text."""
-        if number > len(self.problems):
-            raise BadRowError(f"the set has only {plural(len(self.problems), 'problem')}")
-        problem = self.problems[number - 1]
-        if self.by_id.get(row_problem.id, problem) is not problem:
-            raise BadRowError(f"by order it is to {problem.id}, but its id is {row_problem.id}")
-        _check_text(problem, row_problem.problem, f"row {number} of the set")
-        self.joined["order"] += 1
-        return problem
-
-    def _matching(self, row_problem: Problem, name: str) -> Problem:
-        """Return the problem of the set `name` that a row is about. Raises BadRowError if the set
-        lacks it, or has it with another text."""
-        text = row_problem.problem.strip()
-        problem = self.by_id.get(row_problem.id)
-        way = "id"
-        if problem is None:
-            problem = self.by_text.get(text)
-            way = "text"
-        if problem is None and text:  # a prompt that was rendered with a template
-            inside = [other for other_text, other in self.by_text.items() if other_text in text]
-            problem = inside[0] if len(inside) == 1 else None
-            way = "the text within its prompt"
-        elif problem is not None:
-            _check_text(problem, text, f"problem {shortened(problem.id)} of {name}")
-        if problem is None:
-            raise BadRowError(self._unmatched(row_problem, name))
-        self.joined[way] += 1
-        return problem
-
-    def _unmatched(self, row_problem: Problem, name: str) -> str:
-        """Write that a set has no such problem, and for the first one how to join by order."""
-        key = f"id {shortened(row_problem.id)}" if row_problem.id else "text"
-        text = f"no problem of {name} has its {key}"
-        if self.joined or self.rows > 1:
-            return text
-        first = self.problems[0]
-        here = shortened(row_problem.problem) or f"id {shortened(row_problem.id)}"
-        return (
-            f"{text}. If the file has the set's order: --field id={ORDER}, but look whether its "
-            f"first row ({here}) is to {first.id} ({shortened(first.problem)})"
-        )
+        return bool(self._seen.setdefault(digest, kind) != kind)
 
     def _label(self, row: Mapping[str, Any], file: str) -> Label:
         """Return the label of a row, with the set's or the file's name if it names no set."""
         default = file if self.golds is None else self.golds.name
         model = _first_value(row, field_paths(self.shape, "model"))[1] or self.model
         return Label(str(model), str(row.get(PROBLEM_SET) or default))
-
-
-def _check_text(problem: Problem, text: str, place: str) -> None:
-    """Raise BadRowError if a row has another text than the problem that it is about."""
-    if text.strip() not in ("", problem.problem.strip()):
-        raise BadRowError(f"{place} is another one")
 
 
 def _identified(row_problem: Problem, file: str, number: int) -> Problem:

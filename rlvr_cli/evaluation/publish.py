@@ -137,7 +137,9 @@ def score(
     data = config.data
     gold_set = None
     if golds:
-        gold_set = load_problems(canonical(golds[0]), data.split or "test", root=data.root)
+        gold_set = load_problems(
+            canonical(golds[0]), data.split or "test", root=data.root, skip_bad=data.skip_bad
+        )
     readings: list[str] = []
     responses = _read(sources, data, gold_set, readings.append)
     _check(responses, options.by)

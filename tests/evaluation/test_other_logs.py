@@ -196,7 +196,7 @@ def test_completions_of_trl_are_joined_by_the_text_within_their_prompts():
     assert [float(row["verdict"] == "correct") for row in rows] == [
         row["accuracy_reward"] for row in table
     ]
-    assert "by the text within its prompt (4)" in said
+    assert "by text within the prompt (4)" in said
 
 
 def test_a_prompt_with_the_texts_of_two_problems_is_of_neither(tmp_path):
@@ -262,7 +262,7 @@ def test_a_file_in_the_order_of_a_set_is_joined_by_order_only_on_request(tmp_pat
     [
         ([{"response": "1"}] * 2, "2 rows for 3 problems; --field id=order needs one for each"),
         ([{"response": "1"}] * 4, ":4: the set has only 3 problems"),
-        ([{"response": "1", "problem": "1 + 1?"}] * 3, ":1: row 1 of the set is another one"),
+        ([{"response": "1", "problem": "1 + 1?"}] * 3, ":1: row 1 of"),
         ([{"response": "1", "problem_id": "half"}] * 3, ":1: by order it is to chairs, but its id"),
     ],
 )
@@ -270,6 +270,100 @@ def test_a_file_in_another_order_is_refused(tmp_path, rows, words):
     path = write(tmp_path / "r.jsonl", rows)
     problems = str(LOGS / "trl_problems.jsonl")
     assert words in refused("eval", problems, "--responses", path, "--field", "id=order")
+
+
+@pytest.mark.parametrize(
+    ("problems", "rows", "words"),
+    [
+        (["8 * 7?", "x"], [{"prompt": "Solve 8 * 71?", "completion": "5"}], "has its text"),
+        (
+            ["Compute 8 * 7", "x"],
+            [{"prompt": "Compute 8 * 7.5", "completion": "5"}],
+            "has its text",
+        ),
+        (
+            ["Compute 8 * 7"],
+            [{"prompt": f"Compute 8 * 7. Then {word}", "completion": "5"} for word in ("a", "b")],
+            ":2: another prompt has the text of 0 too",
+        ),
+        (["1 + 1", "1 + 1"], [{"prompt": "1 + 1", "completion": "2"}], "several problems of"),
+    ],
+)
+def test_a_row_that_may_be_of_another_problem_is_refused(tmp_path, problems, rows, words):
+    golds = [{"id": str(n), "problem": text, "answer": "2"} for n, text in enumerate(problems)]
+    path = write(tmp_path / "r.jsonl", rows)
+    assert words in refused("eval", write(tmp_path / "p.jsonl", golds), "--responses", path)
+
+
+def test_a_shuffled_batch_is_not_in_order(tmp_path):
+    rows = [{"custom_id": f"request-{n}", "response": {"body": b}} for n, b in ((2, {}), (1, {}))]
+    for row in rows:
+        row["response"]["body"]["choices"] = [{"message": {"role": "assistant", "content": "1"}}]
+    path = write(tmp_path / "r.jsonl", rows)
+    problems = str(LOGS / "batch_problems.jsonl")
+    text = refused("eval", problems, "--responses", path, "--field", "id=order")
+    assert ":2: its id request-1 is below that of a row before: not in order" in text
+
+
+def test_the_number_of_a_row_in_another_program_is_no_id_of_a_set(tmp_path):
+    rows = [{"id": 2, "problem": "A hall has 6 rows of 7 chairs. How many chairs?", "answer": 42}]
+    rows += [{"id": 0, "problem": "Half of 18 is added to 4. What is it?", "answer": 13}]
+    problems = write(tmp_path / "p.jsonl", rows)
+    log = write(tmp_path / "r.jsonl", rows_of("qwen_math.jsonl")[:2])
+    entry, _, said = evaluated(problems, "--responses", log)
+    assert entry["pass@k"]["1"]["value"] == 0.75
+    assert "by text (2)" in said
+
+
+def test_the_same_response_from_two_runs_of_lm_eval_counts_twice(tmp_path):
+    lines = [row for row in rows_of("lm_eval.jsonl") if row["filter"] == "strict-match"]
+    entry, _, _ = evaluated("--responses", write(tmp_path / "s.jsonl", [*lines, *lines]))
+    assert (entry["responses"], entry["problems"]) == (6, 3)
+
+
+def test_a_request_without_content_counts_as_a_response_without_an_answer(tmp_path):
+    (row, _) = rows_of("batch.jsonl")
+    row["response"]["body"]["choices"] = [
+        {"message": {"role": "assistant", "content": None}, "finish_reason": "length"}
+    ]
+    path = write(tmp_path / "b.jsonl", [row])
+    entry, _, _ = evaluated(str(LOGS / "batch_problems.jsonl"), "--responses", path)
+    assert (entry["responses"], entry["cut_off_share"]) == (1, 1)
+    assert entry["verdicts"] == {"truncated": 1}
+
+
+def test_two_gold_answers_of_a_row_are_said(tmp_path):
+    row = {"question": "1 + 1?", "answer": "9", "gold": "2", "response": "9"}
+    done = invoke("eval", "--responses", write(tmp_path / "r.jsonl", [row]))
+    assert (
+        "answer and gold hold different gold answers in 1 row; the first one counts" in done.stderr
+    )
+    path = write(tmp_path / "r.jsonl", [row | {"gold": "9"}])
+    assert "different gold" not in invoke("eval", "--responses", path).stderr
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"responses": "['2', '3']", "answer": "2"}, "a list as Python prints it"),
+        ({"output": "2", "question": "1 + 1?"}, "no field answer; it has output"),
+        (
+            {"doc": {"query": "q", "choices": ["1", "2"], "gold_index": [0, 1]}}
+            | {"model_response": {"text": ["1"]}},
+            "doc.gold_index names several right answers",
+        ),
+    ],
+)
+def test_what_has_no_one_right_answer_is_refused(tmp_path, row, words):
+    assert words in refused("eval", "--responses", write(tmp_path / "r.jsonl", [row]))
+
+
+def test_a_sample_of_inspect_with_several_right_answers_is_refused(tmp_path):
+    log = json.loads((LOGS / "inspect.json").read_text())
+    log["samples"][0]["target"] = ["41", "42"]
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    text = refused("eval", "--responses", str(tmp_path / "log.json"))
+    assert "log.json:1: target has several right answers" in text
 
 
 def test_order_is_that_of_a_named_set(tmp_path):
@@ -322,7 +416,7 @@ def test_paths_reach_all_elements_and_the_one_that_another_field_names(path, val
     row = {
         "a": [{"b": 1}, {"b": 2, "d": 5}],
         "i": 1,
-        "j": {"k": [0, 1]},
+        "j": {"k": [0]},
         "o": {"x": {"b": 3}},
         "l": [[{"b": 1}, {"b": 2}], [{"b": 4}]],
         "s": "text",
