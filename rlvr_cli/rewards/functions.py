@@ -37,7 +37,6 @@ _FORMS = (
     "(problem, response) or (problems, responses), TRL's (completions, …) or verl's "
     "(data_source, solution_str, ground_truth, extra_info)"
 )
-_REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _GOLD_NAMES = ("answer", "ground_truth", "solution", "target", "gold")
 """Columns that hold the gold answer, if the rows have none of that name."""
 _TEXT_NAMES = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
@@ -272,17 +271,18 @@ def _by_name(
     function: Callable[..., Any], signature: inspect.Signature
 ) -> Callable[[_Arguments], Any]:
     """Return a call that gives the function those of the arguments that it names."""
-    parameters = signature.parameters.values()
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    needed = [p.name for p in parameters if p.kind not in _REST and p.default is p.empty]
+    parameters = signature.parameters
+    takes_all = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
 
     def call(arguments: _Arguments) -> Any:
-        for name in needed:
-            if name not in arguments:
-                raise _BadRewardError(f"it takes {name}; there are {', '.join(arguments)}")
-        if takes_all:
-            return function(**arguments)
-        return function(**{n: value for n, value in arguments.items() if n in signature.parameters})
+        taken = arguments
+        if not takes_all:
+            taken = {name: value for name, value in arguments.items() if name in parameters}
+        try:
+            signature.bind(**taken)
+        except TypeError as error:
+            raise _BadRewardError(f"{error}; there are {', '.join(arguments)}") from None
+        return function(**taken)
 
     return call
 

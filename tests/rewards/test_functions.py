@@ -120,7 +120,10 @@ def test_one_helper_never_stands_for_another_of_its_name(call_function, tmp_path
         ("prompt, response", "(prompt, response)"),
         ("response, row", "(response, row)"),
         ("a, problem", "(a, problem)"),
-        ("response, problem, answer", "it takes answer; there are step, problem, response"),
+        (
+            "response, problem, answer",
+            "missing a required argument: 'answer'; there are step, problem, response",
+        ),
         ("problem, completions", "can be read as (problem, response) and as TRL's form; take the"),
         ("completions, responses", "can be read as (problem, response) and as TRL's form; take"),
         ("solution_str, completions", "can be read as TRL's form and as verl's form; take the"),

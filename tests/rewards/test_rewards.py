@@ -127,7 +127,7 @@ BAD = {
     "raises": ("f(completions):\n    return 1 / 0", "line 2: ZeroDivisionError: division by zero"),
     "no such column": (
         "f(completions, labels): return [1, 1]",
-        "it takes labels; there are step, answer, ground_truth, solution, target, gold, id, prob",
+        "missing a required argument: 'labels'; there are step, answer, ground_truth, solution, ",
     ),
 }
 
