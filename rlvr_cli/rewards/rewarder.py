@@ -152,8 +152,9 @@ class Rewarder:
                 value = scores.values[sample]
                 if isinstance(value, dict):
                     user_values[scores.name] = value[SCORE]
-                    for figure in value.keys() - {SCORE}:
-                        figures[f"{scores.name}/{figure}"] = value[figure]
+                    for figure, number in value.items():
+                        if figure != SCORE:
+                            figures[f"{scores.name}/{figure}"] = number
                 elif not isinstance(value, str):
                     user_values[scores.name] = value
                 elif verification is not None and scores.name in weighted:

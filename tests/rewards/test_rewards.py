@@ -160,15 +160,16 @@ def test_a_slow_or_dead_one_leaves_timeouts(make_rewarder, code, reason):
 def test_none_is_left_out_of_the_sum_with_the_other_weights_as_they_are(make_rewarder, capsys):
     code = (
         "def some(completions): return [None, 4]\n"
-        "def few(solution_str): return {'score': None, 'acc': 0.5}\n"
+        "def few(solution_str): return {'acc': 0.5, 'b': 2, 'score': None, 'a': 3}\n"
         "def never(problem, response): pass\n"
     )
     rewarder = make_rewarder(code, "my.py:some:0.5", "my.py:few:3", "math:0.25")
     group = rewarded(rewarder, made_group("a7", RIGHT, RIGHT))
     assert [item.reward for item in group.rollouts] == [0.25, 0.25 + 4 * 0.5]
-    few = {"math": 1.0, "few/acc": 0.5}
+    few = {"math": 1.0, "few/acc": 0.5, "few/b": 2.0, "few/a": 3.0}
     assert [item.rewards for item in group.rollouts] == [few, {"some": 4.0, **few}]
     assert rollout_metrics([group])["reward/few/acc"] == 0.5
+    assert list(group.rollouts[1].rewards) == ["some", "math", "few/acc", "few/b", "few/a"]
     assert not group.differs_in("math")
     assert not group.differs_in("some")  # one response alone has it
     assert not capsys.readouterr().err
