@@ -177,10 +177,20 @@ def compute_advantages(rewards: Tensor, samples: Samples, advantage: Advantage) 
         advantages_B = _group_advantages(rewards.sum(1), samples.group, advantage)
     else:  # each reward by itself: GDPO, 2026, arXiv:2601.05242
         values, weights = samples.terms.unbind(-1)  # [B, rewards] each
-        columns = [_group_advantages(column, samples.group, advantage) for column in values.T]
+        columns = [_term_advantages(column, samples.group, advantage) for column in values.T]
         weighted_B = (torch.stack(columns, 1) * weights).sum(1)
         advantages_B = whiten(weighted_B, torch.ones_like(weighted_B))
     return advantages_B[:, None] * samples.mask
+
+
+def _term_advantages(rewards_B: Tensor, group_B: Tensor, advantage: Advantage) -> Tensor:
+    """Compute the group advantages of one reward, which is NaN for a response that it leaves out.
+    There, and if it takes only one of a group, the advantage is 0."""
+    advantages_B = torch.zeros_like(rewards_B)
+    takes_B = ~rewards_B.isnan()
+    takes_B &= ((group_B[:, None] == group_B) & takes_B).sum(1) > 1
+    advantages_B[takes_B] = _group_advantages(rewards_B[takes_B], group_B[takes_B], advantage)
+    return advantages_B
 
 
 def _group_advantages(rewards_B: Tensor, group_B: Tensor, advantage: Advantage) -> Tensor:

@@ -59,8 +59,9 @@ def _differ_in_reward(
 ) -> bool:
     if not algo.normalizes_each:
         return are_different(shaped_reward(rollout, algo, max_tokens) for rollout in rollouts)
-    names = {name for rollout in rollouts for name in rollout.rewards} - {*weightless}
-    columns = [[rollout.rewards[name] for rollout in rollouts] for name in names]
+    rewards = {name for rollout in rollouts for name in rollout.rewards if "/" not in name}
+    names = rewards - {*weightless}
+    columns = [[rollout.rewards.get(name) for rollout in rollouts] for name in names]
     columns.append([rollout.reward or 0.0 for rollout in rollouts])
     columns.append([length_penalty(rollout, algo, max_tokens) for rollout in rollouts])
     return any(are_different(column) for column in columns)

@@ -115,13 +115,15 @@ def combine_rewards(
     config: RewardConfig,
     verification: Verification | None,
     length: float,
-    user_values: Mapping[str, float],
+    user_values: Mapping[str, float | None],
 ) -> tuple[float | None, dict[str, float]]:
     """Return the reward of a response, the weighted sum of its terms, and their values by name. The
     sum is None if a value with a weight is missing, so that the response does not train.
 
     `length` is the response's share of the longest one, and `user_values` come from the user's own
-    functions. In training length may cost more (`shaped_reward`), and so may the KL.
+    functions. None among them leaves its term out, with the other weights as they are, as in TRL;
+    if it leaves none, the sum is None. In training length may cost more (`shaped_reward`), and so
+    may the KL.
     """
     built_in: dict[str, float | None] = {"length": -length}
     if verification is not None:
@@ -132,8 +134,9 @@ def combine_rewards(
         value = (user_values if term.is_user_code else built_in).get(term.name)
         if value is not None:
             values[term.name] = value
-    weighted = [term for term in config.terms if term.weight]
-    if any(term.name not in values for term in weighted):
+    left_out = {name for name, value in user_values.items() if value is None}
+    weighted = [term for term in config.terms if term.weight and term.name not in left_out]
+    if not weighted or any(term.name not in values for term in weighted):
         return None, values
     return math.fsum(term.weight * values[term.name] for term in weighted), values
 

@@ -1,5 +1,6 @@
 """The batch that one step trains on: a row a response, a column a fact, filled stage by stage."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -118,7 +119,10 @@ def to_samples(
     if algo.normalizes_each:
         rows = []
         for rollout in rollouts:
-            row = [(rollout.rewards.get(t.name, rollout.reward), t.weight) for t in terms]
+            row = []
+            for term in terms:
+                value = rollout.reward_of(term.name)
+                row.append((math.nan if value is None else value, term.weight))
             rows.append([*row, (length_penalty(rollout, algo, max_tokens), 1.0)])
         shape = len(rollouts), len(terms) + 1, 2
         samples.terms = torch.tensor(rows, dtype=torch.float64).reshape(shape)

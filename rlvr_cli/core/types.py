@@ -58,6 +58,8 @@ class Problem:
     extra: JsonObject = field(default_factory=dict)
     turns: tuple[Turn, ...] = ()
     """The turns before the problem, if it is the last turn of a chat."""
+    is_chat: bool = False
+    """Whether the data has it as a chat, maybe of one turn."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,15 @@ class Rollout:
     verification: Verification | None
     """None if there is no gold answer."""
     reward: float | None
-    """None if the response was not judged: no gold answer, an unreadable one, or a timeout."""
+    """None if the response was not judged (no gold answer, an unreadable one, or a timeout), or if
+    no reward function took it."""
     rewards: Mapping[str, float] = field(default_factory=dict)
-    """The rewards by name whose weighted sum is `reward`, if there are others than `math`."""
+    """The rewards by name whose weighted sum is `reward`, if there are others than `math`, and
+    figures of them as NAME/FIGURE."""
+
+    def reward_of(self, name: str) -> float | None:
+        """Return one of the rewards. Return None if its function left the response out."""
+        return self.rewards.get(name) if self.rewards else self.reward
 
     @property
     def is_correct(self) -> bool:
@@ -140,7 +148,7 @@ class Group:
             return self.is_mixed
         if metric == "reward":
             return are_different(rollout.reward for rollout in self.judged)
-        return are_different(r.rewards.get(metric, r.reward) for r in self.judged)
+        return are_different(rollout.reward_of(metric) for rollout in self.judged)
 
     @property
     def judged(self) -> list[Rollout]:

@@ -129,8 +129,8 @@ class FieldReader:
         answer, answer_path = self._answer(row, reply, path, need_answer)
         id_path, problem_id = self._id(row)
         self.sources["problem"][source] += 1
-        if source != path:
-            self.has_chats = True
+        is_whole_prompt = source != path
+        self.has_chats |= is_whole_prompt
         extra = _without(row, *path.split("+"), answer_path or path, id_path)
         if need_response:
             response_path, response = self._find(row, "response")
@@ -141,7 +141,7 @@ class FieldReader:
                 raise BadRowError("no field response, which --algo sft learns")
             extra = _without(extra, response_path)
             extra["response"] = checked_text(response, "response")
-        return Problem(problem_id or default_id, text, answer, extra, turns)
+        return Problem(problem_id or default_id, text, answer, extra, turns, is_whole_prompt)
 
     def judged(self, row: Any, need_answer: bool) -> tuple[Problem, tuple[str, ...]]:
         """Read a row of responses: its problem, whose id or text is empty if the row has none, and

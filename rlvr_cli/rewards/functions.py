@@ -1,5 +1,6 @@
 """Load and call the user's reward functions, in worker processes only."""
 
+import asyncio
 import hashlib
 import importlib
 import importlib.util
@@ -9,25 +10,44 @@ import operator
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from rlvr_cli.core.text import format_value, one_line, shortened
+from rlvr_cli.core.types import PROBLEM_SET
 
 GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
-_REVERSED = (("response", "problem"), ("responses", "problems"))
-"""The first two parameters of functions that take the response first."""
+SCORE = "score"
+"""The key of the reward in a dictionary that a function returns. Other numbers are figures."""
+Form = Literal["pair", "group", "TRL's form", "verl's form"]
+"""How a function takes problems and responses: one or a group in our own form, or another's."""
+_OURS = {"response", "responses", "problems"}
+_MARKS: dict[str, set[str]] = {
+    "(problem, response)": _OURS,
+    "TRL's form": {"completions"},
+    "verl's form": {"solution_str"},
+}
+"""Names of parameters that only one form has."""
+_FORMS = (
+    "(problem, response) or (problems, responses), TRL's (completions, …) or verl's "
+    "(data_source, solution_str, ground_truth, extra_info)"
+)
+_GOLD_NAMES = ("answer", "ground_truth", "solution", "target", "gold")
+"""Columns that hold the gold answer, if the rows have none of that name."""
 _TEXT_NAMES = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
 _MISLEADING = (
     {*_TEXT_NAMES, "response", "responses", "completion", "completions"},
     {*_TEXT_NAMES, "problem", "problems"},
 )
 """Names of a first and of a second parameter that expect something else than they would get."""
+_RUNNER = asyncio.Runner()
+"""One event loop for all calls, so that a client that a function keeps stays usable."""
+_Arguments = dict[str, Any]
 _Reply = dict[str, Any]
 
 
@@ -36,18 +56,22 @@ class _BadRewardError(Exception):
 
 
 class _Function(NamedTuple):
-    call: Callable[..., Any]
+    call: Callable[[_Arguments], Any]
+    """Calls it with those of the arguments by name that it takes."""
+    form: Form
+    takes_group: bool
+    """Whether a question has all responses to a problem, as lists and coroutines do."""
     file: Path
     source: str
     """SHA-256 of the file."""
-    takes_batch: bool
 
 
 def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply]:
     """Load functions, and return the function that answers a worker's questions.
 
-    A question has the number of a `function`, `rows` and `responses`; an empty one asks what was
-    loaded. Each reply has the function's source.
+    A question has the number of a `function`, `rows`, `responses`, the number of the `step` and, if
+    the problem is a chat, its `chat`; an empty one asks what was loaded. Each reply has the
+    function's source. A reward is a number, None, or a dictionary with `score` and figures.
     """
     os.chdir(directory)
     sys.dont_write_bytecode = True
@@ -64,37 +88,100 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
         if "function" not in question:
             return {
                 "sources": [function.source for function in loaded],
-                "batches": [function.takes_batch for function in loaded],
+                "takes_group": [function.takes_group for function in loaded],
+                "forms": [function.form for function in loaded],
             }
         function = loaded[question["function"]]
         try:
-            rewards = _compute(function, question["rows"], question["responses"])
+            rewards = _compute(function, question)
         except MemoryError:
             raise
         except BaseException as error:
-            return {"source": function.source, "error": _reason(error, function.file)}
+            reason = _reason(error, function.file)
+            if function.form == "TRL's form" and not isinstance(error, _BadRewardError):
+                reason += f"; its completions are {'chats' if 'chat' in question else 'texts'}"
+            return {"source": function.source, "error": reason}
         return {"source": function.source, "rewards": rewards}
 
     return answer
 
 
-def _compute(function: _Function, rows: list[Any], responses: list[str]) -> list[float]:
-    """Call a function on the responses to the rows, and pass its errors through."""
-    if function.takes_batch:
-        rewards = list(function.call(rows, responses))
-    else:
-        pairs = zip(rows, responses, strict=True)
-        rewards = [function.call(row, response) for row, response in pairs]
-    if len(rewards) != len(responses):
-        raise _BadRewardError(f"it returned {len(rewards)} rewards for {len(responses)} responses")
-    for value in rewards:
-        try:
-            is_number = not isinstance(value, str | bytes) and math.isfinite(value)
-        except (TypeError, ValueError, OverflowError):
-            is_number = False
-        if not is_number:
-            raise _BadRewardError(f"it returned {format_value(value)}, not a finite number")
-    return [float(value) for value in rewards]
+def _compute(function: _Function, question: _Reply) -> list[Any]:
+    """Call a function on the responses of a question, and pass its errors through."""
+    step = {"step": question.get("step", 0)}
+    results = [function.call(step | named) for named in _arguments(function.form, question)]
+    if all(inspect.isawaitable(result) for result in results):
+        results = _RUNNER.run(_gathered(results))
+    if function.form in ("group", "TRL's form"):
+        results = _listed(results[0])
+    responses = question["responses"]
+    if len(results) != len(responses):
+        raise _BadRewardError(f"it returned {len(results)} rewards for {len(responses)} responses")
+    return [_checked(result) for result in results]
+
+
+async def _gathered(results: Sequence[Awaitable[Any]]) -> list[Any]:
+    return await asyncio.gather(*results)
+
+
+def _arguments(form: Form, question: _Reply) -> list[_Arguments]:
+    """Return the arguments of each call by their names in the form."""
+    rows = question["rows"]
+    responses = question["responses"]
+    if form == "group":
+        return [{"problems": rows, "responses": responses}]
+    if form == "TRL's form":
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        golds = dict.fromkeys(_GOLD_NAMES, columns.get("answer"))
+        texts = {"prompts": columns.get("problem"), "completions": responses}
+        if "chat" in question:
+            texts["prompts"] = [question["chat"] for _ in rows]
+            texts["completions"] = [[{"role": "assistant", "content": text}] for text in responses]
+        return [{**golds, **columns, **texts}]
+    pairs = zip(rows, responses, strict=True)
+    if form == "pair":
+        return [{"problem": row, "response": response} for row, response in pairs]
+    return [
+        {
+            "data_source": row.get("data_source", row.get(PROBLEM_SET, "")),
+            "solution_str": response,
+            "ground_truth": row.get("answer"),
+            "extra_info": row.get("extra_info", row),
+        }
+        for row, response in pairs
+    ]
+
+
+def _listed(result: Any) -> list[Any]:
+    """Return the rewards of a group as a list."""
+    if not isinstance(result, str | bytes | Mapping):
+        with suppress(TypeError):
+            return list(result)
+    raise _BadRewardError(f"it returned {format_value(result)}, not a list of rewards")
+
+
+def _checked(value: Any) -> Any:
+    """Return a reward as a number, None, or a dictionary of `score` and the figures beside it."""
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        if SCORE not in value:
+            raise _BadRewardError(f"it returned {format_value(value)}, without {SCORE}")
+        figures = {str(name): float(x) for name, x in value.items() if _is_number(x)}
+        return {**figures, SCORE: _checked(value[SCORE])}
+    if not _is_number(value):
+        raise _BadRewardError(f"it returned {format_value(value)}, not a finite number")
+    return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether the value is a finite number, and no tensor with a gradient."""
+    if isinstance(value, str | bytes) or getattr(value, "requires_grad", False):
+        return False
+    try:
+        return math.isfinite(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
 
 
 def _load(spec: str, directory: str) -> _Function:
@@ -137,33 +224,67 @@ def _load(spec: str, directory: str) -> _Function:
         raise _BadRewardError(f"it has no function {name}") from None
     if not callable(function):
         raise _BadRewardError(f"{name} is not a function")
-    call, takes_batch = _bound(function)
+    call, form = _bound(function)
+    is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     file = Path(module.__file__ or "")
     source = hashlib.sha256(file.read_bytes()).hexdigest()
-    return _Function(call, file, source, takes_batch)
+    return _Function(call, form, is_async or form in ("group", "TRL's form"), file, source)
 
 
-def _bound(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
-    """Return a call that takes problem and response in this order, and whether it takes lists.
+def _bound(function: Callable[..., Any]) -> tuple[Callable[[_Arguments], Any], Form]:
+    """Return a call with arguments by name, and the form that the function's parameters show.
 
-    Raises _BadRewardError if the names of the parameters say that they are something else.
+    Raises _BadRewardError if they show two, or none.
     """
     signature = inspect.signature(function)
-    names = tuple(signature.parameters)[:2]
-    is_misleading = any(name in wrong for name, wrong in zip(names, _MISLEADING, strict=False))
-    is_async = inspect.iscoroutinefunction(function)
+    names = tuple(signature.parameters)
+    shown = {form for form, marks in _MARKS.items() if marks & {*names}}
+    if names[:1] == ("problem",):
+        shown.add("(problem, response)")
+    if len(shown) > 1:
+        raise _BadRewardError(
+            f"{shortened(str(signature))} can be read as {' and as '.join(sorted(shown))}; take "
+            "the names of one of them"
+        )
+    for foreign in ("TRL's form", "verl's form"):
+        if foreign in shown:
+            return _by_name(function, signature), foreign
+    form: Form = "pair"
+    first, second = "problem", "response"
+    if names[:1] == ("problems",) or {"problems", "responses"} <= {*names}:
+        form = "group"
+        first, second = "problems", "responses"
+    if {first, second} <= {*names} and names[:2] != (first, second):
+        return _by_name(function, signature), form
+    by_name = {*names[2:]} & {"step"}
+    pairs = zip(names, _MISLEADING, strict=False)
     with suppress(TypeError):
-        signature.bind({}, "")
-        if names in _REVERSED:
-            return lambda problem, response: function(response, problem), names == _REVERSED[1]
-        if not is_misleading and not is_async:
-            return function, names[0] == "problems"
-    hint = f", not {shortened(str(signature))}"
-    if is_async:
-        hint = f", not async {shortened(str(signature))}"
-    if "completions" in signature.parameters:
-        hint = "; a function of TRL's form needs three lines around it (docs/coming-from.md)"
-    raise _BadRewardError(f"a reward takes (problem, response) or (problems, responses){hint}")
+        signature.bind({}, "", **dict.fromkeys(by_name))
+        if not any(name in wrong for name, wrong in pairs):
+            return lambda arguments: function(
+                arguments[first], arguments[second], **{name: arguments[name] for name in by_name}
+            ), form
+    raise _BadRewardError(f"a reward takes {_FORMS}, not {shortened(str(signature))}")
+
+
+def _by_name(
+    function: Callable[..., Any], signature: inspect.Signature
+) -> Callable[[_Arguments], Any]:
+    """Return a call that gives the function those of the arguments that it names."""
+    parameters = signature.parameters
+    takes_all = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+
+    def call(arguments: _Arguments) -> Any:
+        taken = arguments
+        if not takes_all:
+            taken = {name: value for name, value in arguments.items() if name in parameters}
+        try:
+            signature.bind(**taken)
+        except TypeError as error:
+            raise _BadRewardError(f"{error}; there are {', '.join(arguments)}") from None
+        return function(**taken)
+
+    return call
 
 
 def _module_at(path: Path) -> ModuleType:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, Self
 
 from rlvr_cli.algorithm.reward import BUILT_IN, RewardConfig, combine_rewards
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.text import printable
+from rlvr_cli.core.libraries import LOG
+from rlvr_cli.core.text import printable, shortened
 from rlvr_cli.core.types import Group, Problem
-from rlvr_cli.rewards.functions import answering
+from rlvr_cli.rewards.functions import SCORE, answering
 from verifiers import Verdict
 from verifiers.workers.pool import Pool, WorkerLostError
 
@@ -21,8 +22,9 @@ class Scores(NamedTuple):
     """What one function gave some samples of a group."""
 
     name: str
-    values: dict[int, float | str]
-    """The reward of each sample, or a text that says why it has no reward."""
+    values: dict[int, Any]
+    """The reward of each sample as the function's worker replies, or a text that says why there is
+    none."""
 
 
 Pending = Future[Scores]
@@ -41,10 +43,15 @@ class Rewarder:
         self.user_rewards = [term for term in self.config.terms if term.is_user_code]
         self.sources: dict[str, str] = {}
         """SHA-256 of the file of each function."""
+        self.forms: dict[str, str] = {}
+        """The form of each function."""
+        self.step = 0
+        """The step that functions are told, 0 before the first."""
         self.seconds = 0.0
         """Time spent waiting for functions since the start."""
         self._max_tokens = max_tokens
-        self._takes_batch: list[bool] = []
+        self._takes_group: list[bool] = []
+        self._has_warned = False
         if not self.user_rewards:
             return
         specs = [term.spec for term in self.user_rewards]
@@ -66,7 +73,8 @@ class Rewarder:
             raise UserError(f"--reward {printable(loaded['error'])}{hint}")
         names = [term.name for term in self.user_rewards]
         self.sources = dict(zip(names, loaded["sources"], strict=True))
-        self._takes_batch = loaded["batches"]
+        self.forms = dict(zip(names, loaded["forms"], strict=True))
+        self._takes_group = loaded["takes_group"]
         if self.config.sources not in ({}, self.sources):
             self.__exit__()
             raise self._source_changed()
@@ -87,24 +95,30 @@ class Rewarder:
             "problem": problem.problem,
             "answer": problem.answer,
         }
+        shared: dict[str, Any] = {"step": self.step}
+        if problem.is_chat:
+            turns = (*problem.turns, ("user", problem.problem))
+            shared["chat"] = [{"role": role, "content": content} for role, content in turns]
         samples = list(range(len(responses)))
         pending = []
-        for number, takes_batch in enumerate(self._takes_batch):
-            calls = [samples] if takes_batch else [[sample] for sample in samples]
+        for number, takes_group in enumerate(self._takes_group):
+            calls = [samples] if takes_group else [[sample] for sample in samples]
             for call in calls:
-                texts = [responses[sample] for sample in call]
-                pending.append(self._threads.submit(self._ask, number, row, texts, call))
+                question = {
+                    "function": number,
+                    "rows": [row] * len(call),
+                    "responses": [responses[sample] for sample in call],
+                    **shared,
+                }
+                pending.append(self._threads.submit(self._ask, question, call))
         return pending
 
-    def _ask(
-        self, number: int, row: dict[str, Any], responses: list[str], samples: list[int]
-    ) -> Scores:
-        """Call a function on some responses to the problem of `row`, and wait for its rewards."""
-        term = self.user_rewards[number]
-        rows = [row] * len(responses)
-        question = {"function": number, "rows": rows, "responses": responses}
+    def _ask(self, question: dict[str, Any], samples: list[int]) -> Scores:
+        """Call a function on responses to a problem, and wait for its rewards."""
+        term = self.user_rewards[question["function"]]
+        row = question["rows"][0]
         try:
-            reply = self._pool.put(question, len(responses))
+            reply = self._pool.put(question, len(samples))
         except WorkerLostError as error:
             return Scores(term.name, dict.fromkeys(samples, f"reward {term.name}: {error}"))
         if "error" in reply:
@@ -125,19 +139,31 @@ class Rewarder:
         started = time.perf_counter()
         results = [future.result() for future in pending]
         self.seconds += time.perf_counter() - started
-        weighted = {term.name for term in self.user_rewards if term.weight}
+        terms = [term for term in self.config.terms if term.weight]
+        weighted = {term.name for term in terms if term.is_user_code}
         rollouts = []
         for sample, rollout in enumerate(group.rollouts):
-            user_values = {}
+            user_values: dict[str, float | None] = {}
+            figures: dict[str, float] = {}
             verification = rollout.verification
             for scores in results:
-                value = scores.values.get(sample)
-                if isinstance(value, float):
+                if sample not in scores.values:
+                    continue
+                value = scores.values[sample]
+                if isinstance(value, dict):
+                    user_values[scores.name] = value[SCORE]
+                    for figure, number in value.items():
+                        if figure != SCORE:
+                            figures[f"{scores.name}/{figure}"] = number
+                elif not isinstance(value, str):
                     user_values[scores.name] = value
-                elif value is not None and verification is not None and scores.name in weighted:
+                elif verification is not None and scores.name in weighted:
                     verification = replace(verification, verdict=Verdict.TIMEOUT, reason=value)
             length = len(rollout.completion.token_ids) / self._max_tokens
             total, parts = combine_rewards(self.config, verification, length, user_values)
+            parts |= figures
+            if all(user_values.get(term.name, 0.0) is None for term in terms):
+                self._warn_of_no_reward(group.prompt.problem)
             rollouts.append(
                 replace(
                     rollout,
@@ -147,6 +173,16 @@ class Rewarder:
                 )
             )
         return replace(group, rollouts=tuple(rollouts))
+
+    def _warn_of_no_reward(self, problem: Problem) -> None:
+        """Say, once, that no function took a response."""
+        if not self._has_warned:
+            LOG.warning(
+                "warning    every reward with a weight is None for a response to problem %s: such "
+                "responses do not train",
+                shortened(printable(problem.id)),
+            )
+        self._has_warned = True
 
     def _source_changed(self) -> UserError:
         files = ", ".join(term.spec for term in self.user_rewards)

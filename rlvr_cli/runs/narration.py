@@ -112,8 +112,11 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
         )
     rewarder = session.rewarder
     if rewarder.config.functions != ("math",):
-        hashes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
-        terms = [f"{r.weight:g} x {r.name}{hashes.get(r.name, '')}" for r in rewarder.config.terms]
+        notes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
+        for name, form in rewarder.forms.items():
+            if "form" in form:
+                notes[name] = f" ({rewarder.sources[name][:8]}, in {form})"
+        terms = [f"{r.weight:g} x {r.name}{notes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))
 
 

@@ -90,6 +90,7 @@ class Trainer:
         max_tokens = self.params.max_tokens
         weightless = config.reward.weightless
         record = StepRecord(self.session, self.watch)
+        self.session.rewarder.step = step
         with interruptible(), record.phase(self.responses_phase, memory="awake"):
             batch = GroupBatch(
                 config.rollout.prompts, algo, self.carried_groups, weightless=weightless

@@ -1,5 +1,7 @@
 """Advantages that look beyond the rewards of one group, against numpy within 1e-12."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,21 @@ def test_the_deviation_can_be_that_of_the_batch():
     by_batch = GroupNormalized(deviation="batch")
     actual = compute_advantages(torch.from_numpy(r)[:, None], batch_of(groups.tolist()), by_batch)
     np.testing.assert_allclose(actual[:, 0].numpy(), expected, atol=1e-12, rtol=0)
+
+
+def test_a_reward_that_leaves_a_response_out_adds_nothing_to_it():
+    nan = math.nan
+    values = torch.tensor([[1.0, 2.0, nan], [0.0, nan, 5.0], [0.0, 4.0, nan], [1.0, nan, nan]])
+    terms = torch.stack([values, torch.tensor([1.0, 0.5, 1.0]).expand_as(values)], -1)
+    centered = GroupNormalized(normalization="each")
+    batch = batch_of([0, 0, 0, 0], terms.double().numpy())
+    actual = compute_advantages(torch.zeros(4, 1).double(), batch, centered)[:, 0]
+    # The first reward's deviation is 1 / sqrt(3); the second's, of 2 and 4, is sqrt(2); the third
+    # has one value alone, which is compared with nothing.
+    first = math.sqrt(3) / 2
+    second = 0.5 / math.sqrt(2)
+    sums = torch.tensor([first - second, -first, -first + second, first]).double()
+    np.testing.assert_allclose(actual, sums / sums.std(), atol=1e-5)
 
 
 def test_each_reward_can_be_normalized_before_it_is_weighed():

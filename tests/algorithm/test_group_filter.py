@@ -332,6 +332,18 @@ def test_a_reward_without_parts_is_normalized_by_itself():
     assert terms[:, 0].tolist() == [[1.0, 1.0], [-1.0, 1.0]]  # value and weight
 
 
+def test_a_figure_is_no_reward_and_what_is_left_out_does_not_differ():
+    each = Algorithm(advantage=GroupNormalized(normalization="each"))
+    group = paid(make_group(0, RIGHT, RIGHT), {"a": 1.0, "a/acc": 0.0}, {"a": 1.0, "a/acc": 1.0})
+    group = replace(group, rollouts=tuple(replace(item, reward=1.0) for item in group.rollouts))
+    assert is_uniform(group, each, 10)
+    group = paid(make_group(0, RIGHT, RIGHT), {"a": 1.0}, {"b": 1.0})
+    assert is_uniform(group, each, 10)
+    assert not group.differs_in("a")
+    terms = to_samples([group], each, 10, 0, [Reward("a", "a", 1.0)]).terms
+    assert (terms[0, 0, 0], terms[1, 0, 0].isnan()) == (1.0, True)
+
+
 def test_what_ones_own_reward_pays_without_a_verdict_is_not_judged():
     group = make_group(0, RIGHT, RIGHT, LATE, Verdict.UNPARSEABLE_GOLD)
     metrics = rollout_metrics([paid(group, *({"my": 0.5} for _ in range(4)))])

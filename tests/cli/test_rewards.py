@@ -1,6 +1,7 @@
 """User rewards through the command line: trained, resumed, forked, refused."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -175,3 +176,124 @@ def test_the_example_is_installed_and_trains(tmp_path, monkeypatch):
         assert row["rewards"]["tidy"] == row["response"].endswith(
             tuple(f"<answer>{n}</answer>" for n in range(10))
         )
+
+
+TRL = """
+import asyncio
+import re
+
+def brevity(completions, **kwargs):
+    return [-0.01 * len(text) for text in completions]
+
+def matches(completions, ground_truth, **kwargs):
+    found = [re.search(r"<answer>(.*?)</answer>", text) for text in completions]
+    return [1.0 if m and m.group(1) == g else 0.0 for m, g in zip(found, ground_truth)]
+
+def only_some(prompts, completions, answer, **kwargs):
+    return [0.5 if a in "02468" else None for a in answer]
+
+async def remote(prompts, completions, **kwargs):
+    async def score(text):
+        await asyncio.sleep(0)
+        return float("<think>" in text)
+    return await asyncio.gather(*(score(text) for text in completions))
+
+def chat_format(completions, **kwargs):
+    contents = [completion[0]["content"] for completion in completions]
+    return [1.0 if re.match(r"<think>", content) else 0.0 for content in contents]
+
+def curriculum(problem, response, step):
+    return step
+"""
+VERL = """
+import re
+
+def last_number(text, method="strict"):
+    assert method in ("strict", "flexible")
+    found = re.findall(r"#### (-?[0-9]+)" if method == "strict" else r"-?[0-9]+", text)
+    return found[-1] if found else None
+
+def gsm8k(solution_str, ground_truth, method="flexible", format_score=0.0, score=1.0):
+    number = last_number(solution_str, method)
+    return 0 if number is None else score if number == ground_truth else format_score
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    number = last_number(solution_str, "flexible")
+    right = number == ground_truth
+    return {"score": 1.0 if right else -1.0, "acc": right, "pred": number}
+"""
+
+
+def test_rewards_of_trl_s_and_verl_s_forms_train_as_they_are():
+    Path("trl.py").write_text(TRL)
+    Path("verl.py").write_text(VERL)
+    names = [f"trl.py:{n}" for n in ("brevity", "matches", "only_some:2", "remote", "curriculum:0")]
+    names += ["verl.py:gsm8k", "verl.py:compute_score"]
+    options = [word for name in names for word in ("--reward", name)]
+    loud = [word for word in SMALL if word != "-q"]
+    result = invoke("train", *loud, *ONE, *options, "--steps", 2, "--out", "a")
+    assert result.exit_code == 0, result.stderr
+    said = " ".join(result.stderr.split())
+    for words in ("1 x brevity (", "2 x only_some ("):
+        assert re.search(re.escape(words) + r"[0-9a-f]{8}, in TRL's form\)", said)
+    assert re.search(r"1 x gsm8k \([0-9a-f]{8}, in verl's form\)", said)
+    assert re.search(r"0 x curriculum \([0-9a-f]{8}\)", said)
+    steps = list(map(json.loads, Path("a/metrics.jsonl").read_text().splitlines()))
+    for number, step in enumerate(steps, 1):
+        actual_rows = rows("a", number)
+        assert len(actual_rows) == 8
+        for row in actual_rows:
+            actual = row["rewards"]
+            text = row["response"]
+            numbers = re.findall("-?[0-9]+", text)
+            right = bool(numbers) and numbers[-1] == row["answer"]
+            expected = {
+                "brevity": -0.01 * len(text),
+                "matches": float(f"<answer>{row['answer']}</answer>" in text),
+                "remote": float("<think>" in text),
+                "curriculum": float(number),
+                "gsm8k": float(right),
+                "compute_score": 1.0 if right else -1.0,
+                "compute_score/acc": float(right),
+            }
+            if row["answer"] in "02468":
+                expected["only_some"] = 0.5
+            assert actual == expected
+            total = sum(actual[n] for n in ("brevity", "matches", "remote", "gsm8k"))
+            total += actual["compute_score"] + 2 * actual.get("only_some", 0.0)
+            assert row["reward"] == pytest.approx(total)
+        mean = sum(row["rewards"]["compute_score/acc"] for row in actual_rows) / 8
+        assert step["reward/compute_score/acc"] == mean
+
+
+def test_a_chat_s_completions_are_chats():
+    Path("trl.py").write_text(TRL)
+    sums = [json.loads(line) for line in (EXAMPLE / "rlvr_example/sums.jsonl").open()]
+    with Path("chats.jsonl").open("w") as file:
+        for row in sums:
+            chat = [{"role": "user", "content": row["question"]}]
+            print(json.dumps({"prompt": chat, "answer": row["result"]["value"]}), file=file)
+    command = ("chats.jsonl", "--reward", "trl.py:chat_format", "--steps", 1, "--out", "a")
+    trained(*command, *SMALL, *ONE)
+    for row in rows("a", 1):
+        assert row["rewards"] == {"chat_format": float(row["response"].startswith("<think>"))}
+    line = refused("train", *command[1:-1], "b", *SMALL, *ONE)
+    assert "TypeError: string indices must be integers" in line
+    assert "; its completions are texts (problem chains-train-" in line
+
+
+def test_where_no_function_takes_a_response_it_is_said():
+    Path("my.py").write_text("def reward(problem, response): pass\n")
+    result = invoke("train", *SMALL, *ONE, "--reward", "my.py", "--steps", 1, "--out", "a")
+    assert result.exit_code == 0
+    said = " ".join(result.stderr.split())
+    assert "every reward with a weight is None for a response to problem chains-train-" in said
+    assert "the probe found no signal" in said
+    (step,) = map(json.loads, result.stdout.splitlines())
+    assert (step["no_update"], step["reward"], step["unjudged_share"]) == (
+        "no signal",
+        None,
+        1,
+    )
+    assert "reward/my" not in step
+    assert {row["reward"] for row in rows("a", 1)} == {None}

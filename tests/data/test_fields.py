@@ -281,6 +281,7 @@ def test_turns_before_a_problem_are_kept_and_its_prompt_stands(tmp_path):
         found = load_problems(str(tmp_path / "a.jsonl"), "train")
         assert (found.problems[0].turns, found.prompt) == (turns, "plain")
         assert "prompt" not in found.problems[0].extra
+        assert found.problems[0].is_chat
     lines(lambda p, a: {"problem": p, "answer": a})(tmp_path / "a.jsonl")
     assert load_problems(str(tmp_path / "a.jsonl"), "train").prompt == "think_answer"
 

@@ -9,6 +9,7 @@ from small_trainer import Judge, Tokenizer
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion
+from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rollout.sampler import Sampler
 from verifiers import Verdict
@@ -101,6 +102,87 @@ def test_a_function_that_fails_ends_with_its_line_and_the_problem(make_rewarder)
     rewarder = make_rewarder("def reward(problem, response):\n    return {}[response]")
     with pytest.raises(UserError, match=r"^reward my\.py: line 2: KeyError: 'text' \(problem "):
         rewarded(rewarder, made_group("a", RIGHT))
+
+
+BAD = {
+    "NaN": ("f(problem, response): return float('nan')", "it returned nan, not a finite number"),
+    "infinite": ("f(problem, response): return float('inf')", "it returned inf, not a finite"),
+    "text": ("f(problem, response): return '1'", "it returned '1', not a finite number"),
+    "no score": ("f(solution_str): return {'acc': 1}", "it returned {'acc': 1}, without score"),
+    "a bad score": ("f(solution_str): return {'score': 'a'}", "it returned 'a', not a finite"),
+    "too few": ("f(completions): return [1]", "it returned 1 rewards for 2 responses"),
+    "too many": ("f(completions): return [1] * 3", "it returned 3 rewards for 2 responses"),
+    "nested": ("f(completions): return [[1], [2]]", "it returned [1], not a finite number"),
+    "no list": ("f(completions): return None", "it returned None, not a list of rewards"),
+    "coroutines": (
+        "f(completions):\n    async def g(): pass\n    return [g(), g()]",
+        "it returned <coroutine ob",
+    ),
+    "a gradient": (
+        "f(problem, response):\n    import torch\n    return torch.ones((), requires_grad=True)",
+        "it returned tensor(1., requires_grad=True), not a finite number",
+    ),
+    "beyond floats": ("f(problem, response): return 10**400", "it returned 1000000000"),
+    "beyond texts": ("f(problem, response): return 10**5000", "it returned so large a number, not"),
+    "raises": ("f(completions):\n    return 1 / 0", "line 2: ZeroDivisionError: division by zero"),
+    "no such column": (
+        "f(completions, labels): return [1, 1]",
+        "missing a required argument: 'labels'; there are step, answer, ground_truth, solution, ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "message"), BAD.values(), ids=BAD)
+def test_what_is_no_reward_is_one_line_that_names_the_problem(make_rewarder, code, message):
+    rewarder = make_rewarder(f"def {code}")
+    with pytest.raises(UserError) as refused:
+        rewarded(rewarder, made_group("a7", RIGHT, WRONG))
+    line = str(refused.value)
+    assert line.startswith(f"reward my.py: {message}")
+    assert line.endswith("(problem a7)")
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("async def f(problem, response): await asyncio.sleep(60)", "reward my: time limit"),
+        ("def f(completions): os._exit(1)", "reward my: worker died"),
+    ],
+)
+def test_a_slow_or_dead_one_leaves_timeouts(make_rewarder, code, reason):
+    rewarder = make_rewarder(f"import asyncio, os\n{code}", timeout=0.3)
+    group = rewarded(rewarder, made_group("a", RIGHT, WRONG))
+    assert [item.reward for item in group.rollouts] == [None, None]
+    assert {item.verification.reason for item in group.rollouts} == {reason}
+
+
+def test_none_is_left_out_of_the_sum_with_the_other_weights_as_they_are(make_rewarder, capsys):
+    code = (
+        "def some(completions): return [None, 4]\n"
+        "def few(solution_str): return {'acc': 0.5, 'b': 2, 'score': None, 'a': 3}\n"
+        "def never(problem, response): pass\n"
+    )
+    rewarder = make_rewarder(code, "my.py:some:0.5", "my.py:few:3", "math:0.25")
+    group = rewarded(rewarder, made_group("a7", RIGHT, RIGHT))
+    assert [item.reward for item in group.rollouts] == [0.25, 0.25 + 4 * 0.5]
+    few = {"math": 1.0, "few/acc": 0.5, "few/b": 2.0, "few/a": 3.0}
+    assert [item.rewards for item in group.rollouts] == [few, {"some": 4.0, **few}]
+    assert rollout_metrics([group])["reward/few/acc"] == 0.5
+    assert list(group.rollouts[1].rewards) == ["some", "math", "few/acc", "few/b", "few/a"]
+    assert not group.differs_in("math")
+    assert not group.differs_in("some")  # one response alone has it
+    assert not capsys.readouterr().err
+    rewarder = make_rewarder(code, "my.py:some", "my.py:never:2", "math:0")
+    group = rewarded(rewarder, made_group("a7", RIGHT, RIGHT))
+    assert [item.reward for item in group.rollouts] == [None, 4.0]
+    assert [item.has_verdict for item in group.rollouts] == [False, True]
+    assert group.rollouts[0].verification.verdict is RIGHT
+    rewarded(rewarder, made_group("a8", RIGHT, RIGHT))  # it was said once
+    assert capsys.readouterr().err == (
+        "warning    every reward with a weight is None for a response to problem a7: such "
+        "responses do not train\n"
+    )
 
 
 def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(make_rewarder, tmp_path):
