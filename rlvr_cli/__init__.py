@@ -1,3 +1,26 @@
 """rlvr: reinforcement learning with verifiable rewards on math reasoning, on one node."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlvr_cli.cli.python import Run, train
+    from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
+
 __version__ = "0.2.0"
+__all__ = ["EngineError", "Run", "RunStoppedError", "UserError", "train"]
+_MODULES = ["rlvr_cli.core.errors", "rlvr_cli.cli.python"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used, so that the command's help waits for nothing."""
+    if name in __all__:
+        for module in map(import_module, _MODULES):
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names that are imported when they are first used."""
+    return sorted([*globals(), *__all__])

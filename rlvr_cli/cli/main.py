@@ -1,7 +1,7 @@
 """The command line. torch and transformers are imported inside the commands, so help is instant."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -103,10 +103,10 @@ def train(
     Piped, stdout carries one JSON object of metrics per step.
     """
     with reported_errors():
+        from rlvr_cli.cli import python
         from rlvr_cli.cli.listings import list_algorithms, list_settings
-        from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
         from rlvr_cli.config import as_yaml
-        from rlvr_cli.console.display import Display
+        from rlvr_cli.console.display import Display, print_step
 
         sources = ctx.obj["data"] or []
         if list_:
@@ -114,27 +114,26 @@ def train(
         if settings:
             return list_settings(sources)
         begin(processes, "-" in sources)
-        flags = read_flags(ctx.obj, "train")
-        display = Display(quiet, verbose)
-        if resume is not None:
-            fixed = {"--config": config, "--out": out, "--check": check, "--from": from_}
-            options_used = [name for name, value in fixed.items() if value]
-            resolved = load_again(resume, flags, set_, options_used)
-        else:
-            resolved = load("train", flags, set_, config, from_)
+        options: dict[str, Any] = {
+            "resume": resume,
+            "from_": from_,
+            "check": check,
+            "out": out,
+            "config": config,
+            "set": set_,
+        }
         if print_config:
             from rlvr_cli.setup.plan import foreseen
 
+            resolved = python.train_config(ctx.obj, **options)
             return print(as_yaml(foreseen(resolved)), end="")
-        if resume is None and from_ is None:
-            say_model_settings([resolved.model], display)
-        from rlvr_cli.cli.train import resume as resume_run
-        from rlvr_cli.cli.train import start
-
-        if resume is not None:
-            resume_run(resolved, resume, display, track or ())
-        else:
-            start(resolved, out, display, track or (), check_only=check)
+        python.train(
+            **{**ctx.obj, "data": sources or None},
+            **options,
+            track=track,
+            on_step=print_step,
+            show=Display(quiet, verbose),
+        )
         return None
 
 

@@ -110,9 +110,16 @@ def flag_layer(key: str, value: Any) -> list[Assignment]:
     return [Assignment(key, value, f"{SETTINGS[key].use.flag} {shortened(words)}")]
 
 
-def set_layer(texts: Iterable[str]) -> list[Assignment]:
-    """Return the assignments of `--set section.key=value`, whose value is read as YAML."""
+def set_layer(texts: Iterable[str] | Mapping[str, Any]) -> list[Assignment]:
+    """Return the assignments of `--set section.key=value`, whose value is read as YAML.
+
+    A mapping has the values by dotted name.
+    """
     assignments: list[Assignment] = []
+    if isinstance(texts, Mapping):
+        for key, value in texts.items():
+            assignments += layer(f"--set {shortened(f'{key}={value}')}", {key: value})
+        return in_order(assignments)
     for text in texts:
         key, equals, value_text = text.partition("=")
         if not equals or not key.strip():
