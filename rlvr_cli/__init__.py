@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlvr_cli.cli.python import Run, train
+    from rlvr_cli.cli.python import Run, evaluate, sample, train
     from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 
 __version__ = "0.2.0"
-__all__ = ["EngineError", "Run", "RunStoppedError", "UserError", "train"]
+__all__ = ["EngineError", "Run", "RunStoppedError", "UserError", "evaluate", "sample", "train"]
 _MODULES = ["rlvr_cli.core.errors", "rlvr_cli.cli.python"]
 
 

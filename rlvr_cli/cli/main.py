@@ -1,5 +1,6 @@
 """The command line. torch and transformers are imported inside the commands, so help is instant."""
 
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -200,49 +201,39 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
-        from rlvr_cli.cli.resolve import load, read_flags, say_model_settings
+        from rlvr_cli.cli import python
         from rlvr_cli.console.display import Display
-        from rlvr_cli.data.sources import canonical
-        from rlvr_cli.evaluation.publish import report_options
 
-        report_settings = report_options(
-            k=k or (),
-            by=by or (),
-            against=against,
-            out=out,
-            judge=judge,
-            format=format,
-            assignments=set_ or (),
-        )
-        flags = read_flags({**ctx.obj, "model": None, "data": None}, "eval")
+        report_settings: dict[str, Any] = {
+            "k": k or (),
+            "by": by or (),
+            "against": against,
+            "out": out,
+            "judge": judge,
+            "format": format,
+        }
         if responses:
+            from rlvr_cli.cli.resolve import load, read_flags
             from rlvr_cli.core.errors import UserError
-            from rlvr_cli.evaluation.publish import score
+            from rlvr_cli.evaluation.publish import report_options, score
 
             if model or len(data or ()) > 1:
                 raise UserError(
                     "--responses judges what is in its files; leave --model out, and give at most "
                     "one problem set, which has their gold answers"
                 )
+            flags = read_flags({**ctx.obj, "model": None, "data": None}, "eval")
             plain = load("responses", flags, set_, config)
-            return score(plain, responses, data or (), report_settings, Display(quiet))
+            options = report_options(**report_settings, assignments=set_ or ())
+            return score(plain, responses, data or (), options, Display(quiet))
         begin(processes, "-" in (data or ()))
-        models = [{"model": name} for name in dict.fromkeys(model or ())]
-        sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, data or ()))]
-        configs = [
-            load("eval", {**flags, **model_flag, **data_flag}, set_, config)
-            for model_flag in models or [{}]
-            for data_flag in sources or [{}]
-        ]
-        display = Display(quiet)
-        if configs[0].server.endpoint is not None:
-            from rlvr_cli.cli.served import eval_served
-
-            return eval_served(configs, report_settings, display)
-        say_model_settings([config.model for config in configs], display)
-        from rlvr_cli.cli.eval import eval_ as command
-
-        command(configs, report_settings, display)
+        python.evaluate(
+            **{**ctx.obj, "data": data or None, "model": model},
+            **report_settings,
+            config=config,
+            set=set_,
+            show=Display(quiet),
+        )
         return None
 
 
@@ -405,21 +396,18 @@ def sample(
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
-        from rlvr_cli.cli.resolve import load, read_flags, say_model_settings
+        from rlvr_cli.cli.python import sample as sample_rows
         from rlvr_cli.console.display import Display
-        from rlvr_cli.core.errors import UserError
+        from rlvr_cli.core.jsonl import jsonl_line
 
-        if not inputs:
-            raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        flags = {"eval.samples": 1, **read_flags(ctx.obj, "sample")}
-        resolved = load("sample", flags, set_, config)
-        display = Display(quiet)
-        if resolved.server.endpoint is not None:
-            from rlvr_cli.cli.served import sample_served
-
-            return sample_served(resolved, inputs, out, display)
-        say_model_settings([resolved.model], display)
-        from rlvr_cli.cli.eval import sample as command
-
-        command(resolved, inputs, out, display)
-        return None
+        rows = sample_rows(
+            inputs or None,
+            out=out,
+            config=config,
+            set=set_,
+            show=Display(quiet),
+            is_live=out is None and sys.stdout.isatty(),
+            **ctx.obj,
+        )
+        if out is None:
+            sys.stdout.writelines(map(jsonl_line, rows))

@@ -1,12 +1,13 @@
-"""Train from Python. The command `rlvr train` calls the same function, with its options."""
+"""Train, evaluate and sample from Python. The commands call the same functions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.cli.problems import sample_problems, write_rows
 from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
-from rlvr_cli.config import Config, flags_of
+from rlvr_cli.config import Config, Sets, flags_of
 from rlvr_cli.config.overlay import foreign_answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -16,9 +17,12 @@ from rlvr_cli.core.libraries import other_verifiers
 from rlvr_cli.core.settings import Command
 from rlvr_cli.core.types import OnStep
 from rlvr_cli.core.versions import known_fault
+from rlvr_cli.data.sources import canonical
 
-Sets = Iterable[str] | Mapping[str, Any]
-"""Settings by dotted name, or as texts `section.key=value`."""
+File = Path | str | None
+"""A path, or None if there is none."""
+_LARGEST_SUMMARY = 16 << 20
+"""Bytes of a summary.json, which has some figures of each held-out set, at most."""
 
 
 @dataclass(frozen=True)
@@ -51,20 +55,24 @@ class Run:
         """Return the held-out figures after the last step, or None without held-out problems."""
         return self.summary["after"]
 
+    def evaluate(self, data: Any = None, **options: Any) -> JsonObject:
+        """Measure the trained policy (`evaluate`), by default on the set it was trained on."""
+        return evaluate(data, model=self.directory, **options)
 
-_LARGEST_SUMMARY = 16 << 20
-"""Bytes of a summary.json, which has some figures of each held-out set, at most."""
+    def sample(self, inputs: Any, **options: Any) -> list[JsonObject]:
+        """Sample the trained policy (`sample`)."""
+        return sample(inputs, model=self.directory, **options)
 
 
 def train(
     data: Any = None,
     *,
-    resume: Path | str | None = None,
-    from_: Path | str | None = None,
+    resume: File = None,
+    from_: File = None,
     check: bool = False,
-    out: Path | str | None = None,
+    out: File = None,
     track: Sequence[str] | None = None,
-    config: Path | str | None = None,
+    config: File = None,
     set: Sets | None = None,
     on_step: OnStep | None = None,
     show: bool | Display = False,
@@ -84,7 +92,7 @@ def train(
     Raises UserError and the other errors with the one line that the command prints.
     """
     _check_installation()
-    display = show if isinstance(show, Display) else Display(silent=not show)
+    display = _display(show)
     sources, rows = _sources_and_rows(data)
     resolved = train_config(
         {"data": sources, **settings},
@@ -128,6 +136,97 @@ def train_config(
     return load_again(resume, flags, set, [name for name, value in options.items() if value])
 
 
+def evaluate(
+    data: Any = None,
+    *,
+    model: Any = None,
+    against: File = None,
+    by: Any = None,
+    k: Any = None,
+    judge: str = "rlvr",
+    format: str | None = None,
+    out: File = None,
+    config: File = None,
+    set: Sets | None = None,
+    show: bool | Display = False,
+    **settings: Any,
+) -> JsonObject:
+    """Measure models on problems as `rlvr eval` does, and return the report with all rows.
+
+    `data` and `settings` are as in `train`. `data`, `model`, `by` and `k` may be one or several.
+    The report is that of `report.json`, and each of its results also has its `rows`. With `format`
+    the figures go to stdout. Raises the errors that `train` does.
+    """
+    _check_installation()
+    from rlvr_cli.evaluation.publish import report_options
+
+    options = report_options(
+        k=_texts(k),
+        by=_texts(by),
+        against=_path(against),
+        out=_path(out),
+        judge=judge,
+        format=format,
+        assignments=set or (),
+    )
+    flags = _flags(settings, "eval")
+    names, rows = _sources_and_rows(data)
+    models = [{"model": name} for name in dict.fromkeys(_texts(model))]
+    sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, names or ()))]
+    configs = [
+        load("eval", {**flags, **model_flag, **data_flag}, set, _path(config))
+        for model_flag in models or [{}]
+        for data_flag in sources or [{}]
+    ]
+    display = _display(show)
+    if configs[0].server.endpoint is not None:
+        from rlvr_cli.cli.served import eval_served
+
+        return eval_served(configs, options, display, rows)
+    say_model_settings([config.model for config in configs], display)
+    from rlvr_cli.cli.eval import eval_
+
+    return eval_(configs, options, display, rows)
+
+
+def sample(
+    inputs: Any,
+    *,
+    out: File = None,
+    config: File = None,
+    set: Sets | None = None,
+    show: bool | Display = False,
+    is_live: bool = False,
+    **settings: Any,
+) -> list[JsonObject]:
+    """Answer prompts as `rlvr sample` does, and return a row for each response.
+
+    `inputs` are texts and files of problems, one or several, or rows as in `train`. With `is_live`
+    the responses are shown on the terminal instead. Raises the errors that `train` does.
+    """
+    _check_installation()
+    texts, rows = _sources_and_rows(inputs)
+    if not texts:
+        raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
+    flags = {"eval.samples": 1, **_flags(settings, "sample")}
+    resolved = load("sample", flags, set, _path(config))
+    display = _display(show)
+    file = _path(out)
+    problems = sample_problems(resolved, texts, file, rows)
+    if resolved.server.endpoint is not None:
+        from rlvr_cli.cli.served import sample_served
+
+        sampled = sample_served(resolved, problems, display)
+    else:
+        say_model_settings([resolved.model], display)
+        from rlvr_cli.cli import eval
+
+        sampled = eval.sample(resolved, problems, display, is_live)
+    if file is not None:
+        write_rows(sampled, file)
+    return sampled
+
+
 def _flags(settings: Mapping[str, Any], command: Command) -> dict[str, Any]:
     """Return the settings, named as the command's flags are, by dotted name.
 
@@ -146,7 +245,20 @@ def _flags(settings: Mapping[str, Any], command: Command) -> dict[str, Any]:
     return read_flags(named, command)
 
 
-def _path(path: Path | str | None) -> Path | None:
+def _display(show: bool | Display) -> Display:
+    return show if isinstance(show, Display) else Display(silent=not show)
+
+
+def _texts(values: Any) -> list[str]:
+    """Return the texts of one value or of several."""
+    if values is None:
+        return []
+    if isinstance(values, str | Path | int):
+        return [str(values)]
+    return list(map(str, values))
+
+
+def _path(path: File) -> Path | None:
     return None if path is None else Path(path)
 
 
