@@ -9,15 +9,21 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 __all__ = ["EngineError", "Run", "RunStoppedError", "UserError", "evaluate", "sample", "train"]
-_MODULES = ["rlvr_cli.core.errors", "rlvr_cli.cli.python"]
+_PLACES = {
+    "EngineError": "rlvr_cli.core.errors",
+    "Run": "rlvr_cli.cli.python",
+    "RunStoppedError": "rlvr_cli.core.errors",
+    "UserError": "rlvr_cli.core.errors",
+    "evaluate": "rlvr_cli.cli.python",
+    "sample": "rlvr_cli.cli.python",
+    "train": "rlvr_cli.cli.python",
+}
 
 
 def __getattr__(name: str) -> Any:
     """Import a name when it is first used, so that the command's help waits for nothing."""
-    if name in __all__:
-        for module in map(import_module, _MODULES):
-            if hasattr(module, name):
-                return getattr(module, name)
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import jsonl
 from forked import forked
 from small_runs import repeatable
@@ -97,7 +98,10 @@ def test_rows_are_read_up_to_the_limit_only():
         while True:
             yield from ROWS
 
+    torch.set_num_threads(2)
     rows = sample(endless(), limit=3, max_tokens=1)
+    assert torch.get_num_threads() == 2  # as the caller had it: the built-in policy takes one
+    torch.set_num_threads(1)
     assert [row["id"] for row in rows] == [row["id"] for row in ROWS[:3]]
 
 
@@ -157,6 +161,8 @@ def test_a_run_is_evaluated_and_sampled_as_by_the_command(commands_run, tmp_path
         ({"algo": "shoe"}, "--algo shoe: no such algorithm"),
         ({"data": [{"answer": "1"}]}, "stdin:1: "),
         ({"data": []}, "stdin: no problems in it"),
+        ({"data": [{"problem": "2?", "answer": object()}]}, "stdin:1: field answer is neither"),
+        ({"reward": [print]}, "--reward <built-in function print>: reward.functions must be"),
         ({"data": "no.jsonl"}, "no.jsonl: "),
     ],
 )
