@@ -1,3 +1,32 @@
 """rlvr: reinforcement learning with verifiable rewards on math reasoning, on one node."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlvr_cli.cli.python import Run, evaluate, sample, train
+    from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
+
 __version__ = "0.2.0"
+__all__ = ["EngineError", "Run", "RunStoppedError", "UserError", "evaluate", "sample", "train"]
+_PLACES = {
+    "EngineError": "rlvr_cli.core.errors",
+    "Run": "rlvr_cli.cli.python",
+    "RunStoppedError": "rlvr_cli.core.errors",
+    "UserError": "rlvr_cli.core.errors",
+    "evaluate": "rlvr_cli.cli.python",
+    "sample": "rlvr_cli.cli.python",
+    "train": "rlvr_cli.cli.python",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used, so that the command's help waits for nothing."""
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the names that are imported when they are first used."""
+    return sorted([*globals(), *__all__])

@@ -1,27 +1,24 @@
 """`rlvr eval` with models and `rlvr sample`, once their settings are resolved."""
 
-import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rlvr_cli.cli.problems import (
     Sets,
     problem_sets,
-    sample_problems,
     say_fields,
     say_resumed,
-    write_rows,
 )
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, LiveResponse, measured, show_verdict
+from rlvr_cli.console.tables import Figures
 from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import template_text
-from rlvr_cli.data.rows import response_row
+from rlvr_cli.data.rows import ResponseRow, response_row
 from rlvr_cli.data.sources import DEFAULT_PROMPT
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.fingerprint import (
@@ -47,7 +44,6 @@ from rlvr_cli.model.loading import model_files
 from rlvr_cli.ranks.group import broadcast_from_first, is_first
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.runs.narration import say_policy, say_template, warn_of_bad_golds
-from rlvr_cli.runs.run_dir import rollout_lines
 from rlvr_cli.setup.plan import Plan, asks_for_boxed, plan_evaluation, plan_for
 from rlvr_cli.setup.prompts import prompts_for
 from rlvr_cli.setup.session import Session, open_session
@@ -64,13 +60,19 @@ class _Task(NamedTuple):
     """The name of its files in the result directory."""
 
 
-def eval_(configs: Sequence[Config], options: ReportOptions, display: Display) -> None:
-    """Run `rlvr eval` with models.
+def eval_(
+    configs: Sequence[Config],
+    options: ReportOptions,
+    display: Display,
+    rows: Iterable[Any] | None = None,
+) -> Figures:
+    """Run `rlvr eval` with models, and return the report, which only the first process has.
 
-    There is one configuration for each model and problem set. Raises UserError for anything wrong
-    with the input, before a model is loaded if it can be known then.
+    There is one configuration for each model and problem set. `rows` take the place of stdin.
+    Raises UserError for anything wrong with the input, before a model is loaded if it can be known
+    then.
     """
-    sets = problem_sets(configs, options)
+    sets = problem_sets(configs, options, rows)
     directory = None
     if options.out is not None and is_first():
         directory = ResultDirectory(options.out)
@@ -83,8 +85,9 @@ def eval_(configs: Sequence[Config], options: ReportOptions, display: Display) -
             say_fields(problem_set, display)
         for same_model in by_key(tasks, lambda task: task.label.model).values():
             results += _measure(same_model, options.judge, directory, equality.cluster, display)
-        if is_first():
-            publish(results, options, directory, baselines, display)
+        if not is_first():
+            return {}
+        return publish(results, options, directory, baselines, display)
 
 
 def _beginning(directory: ResultDirectory | None) -> datetime:
@@ -220,19 +223,20 @@ def _prompts_and_params(
     return prompts[:limit], plan.evaluation_within(session.policy.context - longest)
 
 
-def sample(config: Config, inputs: Sequence[str], out: Path | None, display: Display) -> None:
-    """Run `rlvr sample`: text on a terminal, JSONL in a pipe or in the file `out`."""
-    problems = sample_problems(config, inputs, out)
+def sample(
+    config: Config, problems: ProblemSet, display: Display, is_live: bool
+) -> list[ResponseRow]:
+    """Run `rlvr sample` and return the rows, or none if they are shown live on a terminal."""
     with open_session(plan_for(config, problems)) as session:
         config = session.plan.config
         prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
         say_template(prompts, session, display)
         say_policy(config.model, session, display)
-        if out is None and sys.stdout.isatty():
+        if is_live:
             _show_live(prompts, session, display)
-            return
+            return []
         groups = evaluate(session.sampler, prompts, session.plan.evaluation, config.seed)
-        write_rows(rollout_lines(groups), out)
+    return [response_row(rollout) for group in groups for rollout in group.rollouts]
 
 
 def _show_live(prompts: Sequence[Prompt], session: Session, display: Display) -> None:

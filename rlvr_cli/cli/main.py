@@ -1,7 +1,8 @@
 """The command line. torch and transformers are imported inside the commands, so help is instant."""
 
+import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer import Argument, Option
@@ -103,10 +104,10 @@ def train(
     Piped, stdout carries one JSON object of metrics per step.
     """
     with reported_errors():
+        from rlvr_cli.cli import python
         from rlvr_cli.cli.listings import list_algorithms, list_settings
-        from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
         from rlvr_cli.config import as_yaml
-        from rlvr_cli.console.display import Display
+        from rlvr_cli.console.display import Display, print_step
 
         sources = ctx.obj["data"] or []
         if list_:
@@ -114,27 +115,26 @@ def train(
         if settings:
             return list_settings(sources)
         begin(processes, "-" in sources)
-        flags = read_flags(ctx.obj, "train")
-        display = Display(quiet, verbose)
-        if resume is not None:
-            fixed = {"--config": config, "--out": out, "--check": check, "--from": from_}
-            options_used = [name for name, value in fixed.items() if value]
-            resolved = load_again(resume, flags, set_, options_used)
-        else:
-            resolved = load("train", flags, set_, config, from_)
+        options: dict[str, Any] = {
+            "resume": resume,
+            "from_": from_,
+            "check": check,
+            "out": out,
+            "config": config,
+            "set": set_,
+        }
         if print_config:
             from rlvr_cli.setup.plan import foreseen
 
+            resolved = python.train_config(ctx.obj, **options)
             return print(as_yaml(foreseen(resolved)), end="")
-        if resume is None and from_ is None:
-            say_model_settings([resolved.model], display)
-        from rlvr_cli.cli.train import resume as resume_run
-        from rlvr_cli.cli.train import start
-
-        if resume is not None:
-            resume_run(resolved, resume, display, track or ())
-        else:
-            start(resolved, out, display, track or (), check_only=check)
+        python.train(
+            **{**ctx.obj, "data": sources or None},
+            **options,
+            track=track,
+            on_step=print_step,
+            show=Display(quiet, verbose),
+        )
         return None
 
 
@@ -201,49 +201,39 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
-        from rlvr_cli.cli.resolve import load, read_flags, say_model_settings
+        from rlvr_cli.cli import python
         from rlvr_cli.console.display import Display
-        from rlvr_cli.data.sources import canonical
-        from rlvr_cli.evaluation.publish import report_options
 
-        report_settings = report_options(
-            k=k or (),
-            by=by or (),
-            against=against,
-            out=out,
-            judge=judge,
-            format=format,
-            assignments=set_ or (),
-        )
-        flags = read_flags({**ctx.obj, "model": None, "data": None}, "eval")
+        report_settings: dict[str, Any] = {
+            "k": k or (),
+            "by": by or (),
+            "against": against,
+            "out": out,
+            "judge": judge,
+            "format": format,
+        }
         if responses:
+            from rlvr_cli.cli.resolve import load, read_flags
             from rlvr_cli.core.errors import UserError
-            from rlvr_cli.evaluation.publish import score
+            from rlvr_cli.evaluation.publish import report_options, score
 
             if model or len(data or ()) > 1:
                 raise UserError(
                     "--responses judges what is in its files; leave --model out, and give at most "
                     "one problem set, which has their gold answers"
                 )
+            flags = read_flags({**ctx.obj, "model": None, "data": None}, "eval")
             plain = load("responses", flags, set_, config)
-            return score(plain, responses, data or (), report_settings, Display(quiet))
+            options = report_options(**report_settings, assignments=set_ or ())
+            return score(plain, responses, data or (), options, Display(quiet))
         begin(processes, "-" in (data or ()))
-        models = [{"model": name} for name in dict.fromkeys(model or ())]
-        sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, data or ()))]
-        configs = [
-            load("eval", {**flags, **model_flag, **data_flag}, set_, config)
-            for model_flag in models or [{}]
-            for data_flag in sources or [{}]
-        ]
-        display = Display(quiet)
-        if configs[0].server.endpoint is not None:
-            from rlvr_cli.cli.served import eval_served
-
-            return eval_served(configs, report_settings, display)
-        say_model_settings([config.model for config in configs], display)
-        from rlvr_cli.cli.eval import eval_ as command
-
-        command(configs, report_settings, display)
+        python.evaluate(
+            **{**ctx.obj, "data": data or None, "model": model},
+            **report_settings,
+            config=config,
+            set=set_,
+            show=Display(quiet),
+        )
         return None
 
 
@@ -406,21 +396,18 @@ def sample(
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
-        from rlvr_cli.cli.resolve import load, read_flags, say_model_settings
+        from rlvr_cli.cli.python import sample as sample_rows
         from rlvr_cli.console.display import Display
-        from rlvr_cli.core.errors import UserError
+        from rlvr_cli.core.jsonl import jsonl_line
 
-        if not inputs:
-            raise UserError("sample: give a prompt, a .jsonl file, or - for stdin")
-        flags = {"eval.samples": 1, **read_flags(ctx.obj, "sample")}
-        resolved = load("sample", flags, set_, config)
-        display = Display(quiet)
-        if resolved.server.endpoint is not None:
-            from rlvr_cli.cli.served import sample_served
-
-            return sample_served(resolved, inputs, out, display)
-        say_model_settings([resolved.model], display)
-        from rlvr_cli.cli.eval import sample as command
-
-        command(resolved, inputs, out, display)
-        return None
+        rows = sample_rows(
+            inputs or None,
+            out=out,
+            config=config,
+            set=set_,
+            show=Display(quiet),
+            is_live=out is None and sys.stdout.isatty(),
+            **ctx.obj,
+        )
+        if out is None:
+            sys.stdout.writelines(map(jsonl_line, rows))

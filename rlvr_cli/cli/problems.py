@@ -1,17 +1,19 @@
 """The problems of `rlvr eval` and `rlvr sample`, whoever samples: torch is not needed here."""
 
-import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import writing
+from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, joined, load_all
+from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.data.sources import FILE_TYPES
 from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.evaluation.publish import ReportOptions
@@ -22,8 +24,13 @@ Sets = dict[str | tuple[str, ...], ProblemSet]
 """Problem sets by their source."""
 
 
-def problem_sets(configs: Sequence[Config], options: ReportOptions) -> Sets:
-    """Return the problems of each source, read once and checked, whatever the limit."""
+def problem_sets(
+    configs: Sequence[Config], options: ReportOptions, rows: Iterable[Any] | None
+) -> Sets:
+    """Return the problems of each source, read once and checked, whatever the limit.
+
+    `rows` take the place of stdin.
+    """
     sets: Sets = {}
     for config in configs:
         data = config.data
@@ -34,7 +41,7 @@ def problem_sets(configs: Sequence[Config], options: ReportOptions) -> Sets:
             )
         if data.source in sets:
             continue
-        problems = load_all(data.sources, data.split or "test", data, limit=None)
+        problems = load_all(data.sources, data.split or "test", data, limit=None, rows=rows)
         check_problems(zip(problems.places, problems.problems, strict=True), repeated=False)
         texts = {(problem.problem, problem.turns) for problem in problems.problems}
         twins = len(problems.problems) - len(texts)
@@ -74,27 +81,27 @@ def say_resumed(partial: PartialResult, problems: int, display: Display) -> None
         display.say("resumed", f"{len(partial.rows_of)} of {problems} problems are done already")
 
 
-def write_rows(lines: Iterable[str], out: Path | None) -> None:
-    """Write the rows of `rlvr sample` to a new file, or to stdout if there is none."""
-    if out is None:
-        sys.stdout.writelines(lines)
-        return
+def write_rows(rows: Iterable[ResponseRow], out: Path) -> None:
+    """Write the rows of `rlvr sample` to a new file."""
     with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
-        file.writelines(lines)
+        file.writelines(map(jsonl_line, rows))
 
 
-def sample_problems(config: Config, inputs: Sequence[str], out: Path | None) -> ProblemSet:
+def sample_problems(
+    config: Config, inputs: Sequence[str], out: Path | None, rows: Iterable[Any] | None
+) -> ProblemSet:
     """Return the problems of all arguments of `rlvr sample`. Raises UserError if `out` exists."""
-    problems = joined([_input(number, text, config) for number, text in enumerate(inputs, 1)])
+    problems = joined([_input(number, text, config, rows) for number, text in enumerate(inputs, 1)])
     if out is not None and out.exists():
         raise UserError(f"--out {out}: it exists already; name another or remove it")
     return problems
 
 
-def _input(number: int, text: str, config: Config) -> ProblemSet:
+def _input(number: int, text: str, config: Config, rows: Iterable[Any] | None) -> ProblemSet:
     """Return the problems of an argument of `rlvr sample`, which is a file, `-`, or a prompt."""
     if text == "-" or text.endswith(FILE_TYPES):
-        return load_all([text], config.data.split or "test", config.data, need_answer=False)
+        split = config.data.split or "test"
+        return load_all([text], split, config.data, need_answer=False, rows=rows)
     if not text.strip():
         raise UserError("the prompt is empty; give a text, a .jsonl file, or - for stdin")
     problem = Problem(f"prompt-{number}", text, None)

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import rlvr_cli
 from rlvr_cli import config
 from rlvr_cli.algorithm.reward import parse_rewards
-from rlvr_cli.config import Assignment
+from rlvr_cli.config import Assignment, Sets
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
@@ -41,15 +41,19 @@ def read_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any
 
 def _flag_value(setting: Setting, value: Any) -> Any:
     """Return the value that a flag's text, or several texts, give to its setting."""
+    if isinstance(value, Path):
+        value = str(value)
     if setting.name == "data.source":
         sources = tuple(map(canonical, value))
         return sources[0] if len(sources) == 1 else sources
-    if setting.name == "data.fields":
+    if setting.name == "data.fields" and not isinstance(value, Mapping):
         return _field_paths(value)
     if setting.name == "data.system":
         return _system_text(value)
-    if isinstance(value, list):
-        return tuple(value)
+    if get_origin(setting.annotation) is tuple:
+        return (value,) if isinstance(value, str) else tuple(value)
+    if not isinstance(value, str):
+        return value
     is_number = {setting.annotation, *get_args(setting.annotation)} & {int, float}
     if is_number or setting.name == "algorithm.kl":
         for kind in (int, float):  # another text is refused by the setting's type
@@ -87,7 +91,7 @@ def _system_text(text: str) -> str:
 def load(
     command: Command,
     flags: dict[str, Any],
-    sets: Iterable[str] | None = None,
+    sets: Sets | None = None,
     file: Path | None = None,
     parent: Path | None = None,
 ) -> config.Config:
@@ -167,7 +171,7 @@ def _adapter_rate(
     return [Assignment("optim.lr", min(1.0, rate), f"the learning rate of {model}")]
 
 
-def _flags_and_sets(flags: dict[str, Any], sets: Iterable[str] | None) -> list[Assignment]:
+def _flags_and_sets(flags: dict[str, Any], sets: Sets | None) -> list[Assignment]:
     """Return the assignments of flags and --set.
 
     --algo FILE gives the row that is its `base`, and the settings of the file. Raises UserError if
@@ -254,7 +258,7 @@ def _model_settings(model: str) -> tuple[list[Assignment], list[Assignment]]:
 def load_again(
     run: Path,
     flags: dict[str, Any],
-    sets: Iterable[str] | None = None,
+    sets: Sets | None = None,
     other_options: Iterable[str] = (),
 ) -> config.Config:
     """Return the run's own configuration, which can only be made longer, not changed.

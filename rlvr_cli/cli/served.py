@@ -1,20 +1,20 @@
 """`rlvr eval` and `rlvr sample` with `--endpoint`: a server samples, and we judge."""
 
 import time
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-from rlvr_cli.cli.problems import problem_sets, sample_problems, say_fields, say_resumed, write_rows
+from rlvr_cli.cli.problems import problem_sets, say_fields, say_resumed
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, measured
+from rlvr_cli.console.tables import Figures
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.seeds import problem_seeds
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, SamplingParams, by_key
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import chat_of, template_text
-from rlvr_cli.data.rows import row_of
+from rlvr_cli.data.rows import ResponseRow, row_of
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.fingerprint import (
     Fingerprint,
@@ -103,13 +103,18 @@ class Served:
         }
 
 
-def eval_served(configs: Sequence[Config], options: ReportOptions, display: Display) -> None:
-    """Run `rlvr eval` with the models of a server.
+def eval_served(
+    configs: Sequence[Config],
+    options: ReportOptions,
+    display: Display,
+    rows: Iterable[Any] | None = None,
+) -> Figures:
+    """Run `rlvr eval` with the models of a server, and return the report.
 
-    There is one configuration for each model and problem set. Raises UserError for anything wrong
-    with the input, and for a server that cannot be asked.
+    There is one configuration for each model and problem set. `rows` take the place of stdin.
+    Raises UserError for anything wrong with the input, and for a server that cannot be asked.
     """
-    sets = problem_sets(configs, options)
+    sets = problem_sets(configs, options, rows)
     directory = None if options.out is None else ResultDirectory(options.out)
     tasks = [Served(config, sets[config.data.source], options.judge) for config in configs]
     names = file_names([task.label for task in tasks])
@@ -140,7 +145,7 @@ def eval_served(configs: Sequence[Config], options: ReportOptions, display: Disp
                 f"({unanswered[0]}); the others are kept, give the same command again to go "
                 "on, and with --skip-bad to leave out what fails again"
             )
-        publish(results, options, directory, baselines, display)
+        return publish(results, options, directory, baselines, display)
 
 
 def _ask(
@@ -214,17 +219,14 @@ def _responses(label: Label, problem: Problem, replies: Sequence[Reply]) -> list
     ]
 
 
-def sample_served(
-    config: Config, inputs: Sequence[str], out: Path | None, display: Display
-) -> None:
-    """Run `rlvr sample` with the model of a server: rows to a pipe or to the file `out`."""
-    problems = sample_problems(config, inputs, out)
+def sample_served(config: Config, problems: ProblemSet, display: Display) -> list[ResponseRow]:
+    """Run `rlvr sample` with the model of a server, and return the rows."""
     task = Served(config, problems)
     server = task.server()
     server.models()
     outcomes: dict[int, Outcome] = {}
     server.ask(task.requests, task.params, outcomes.update)
-    rows = []
+    rows: list[ResponseRow] = []
     with open_judge(OURS, format=task.answer_format) as verifier:
         for number, problem in enumerate(task.problems):
             outcome = outcomes[number]
@@ -241,4 +243,4 @@ def sample_served(
                 )
     if not rows:
         raise server.failure("no request was answered")
-    write_rows(map(jsonl_line, rows), out)
+    return rows

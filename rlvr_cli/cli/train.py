@@ -1,17 +1,18 @@
 """`rlvr train`, once its settings are resolved."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import first_written
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import PROBLEM_SET, Prompt
+from rlvr_cli.core.types import PROBLEM_SET, OnStep, Prompt
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.data.sources import bare_name, canonical, has_split
 from rlvr_cli.evaluation.imported import check_problems
@@ -38,33 +39,43 @@ def start(
     display: Display,
     trackers: Sequence[str] = (),
     check_only: bool = False,
-) -> None:
-    """Begin a run in a new directory and train.
+    on_step: OnStep | None = None,
+    rows: Iterable[Any] | None = None,
+) -> Path:
+    """Begin a run in a new directory, train, and return the directory.
 
-    With `check_only`, end before the first step. Raises UserError if the run cannot begin.
+    With `check_only`, end before the first step. `rows` take the place of stdin. Raises UserError
+    if the run cannot begin.
     """
     check_trackers(trackers)
     directory = out or default_directory(config.algo, config.data.sources)
     if not check_only:
         refuse_place(directory)
-    problems = _load_problems(config)
+    problems = _load_problems(config, rows)
     with open_session(plan_for(config, problems), training=True, date=datetime.now()) as session:
         parent = _load_parent(session)
         prompts, held_out = _prepare(session, problems, display)
         preflight(session, prompts, check_only, display)
         if check_only:
             display.result("check", "nothing stands in the way of this run")
-            return
+            return directory
         trainer = new_trainer(session, prompts, held_out)
         _inherit(trainer, parent, display)
         # A resumed run cannot read stdin again, so the run keeps a copy of its problems.
         copied = problems.problems if "-" in config.data.sources else None
         with closing(create_run(directory, session.plan.config, copied)) as run:
             display.say("run", f"{directory}")
-            RunLifecycle(trainer, run, display, trackers).run_to_end()
+            RunLifecycle(trainer, run, display, trackers, on_step).run_to_end()
+    return directory
 
 
-def resume(config: Config, directory: Path, display: Display, trackers: Sequence[str] = ()) -> None:
+def resume(
+    config: Config,
+    directory: Path,
+    display: Display,
+    trackers: Sequence[str] = (),
+    on_step: OnStep | None = None,
+) -> None:
     """Go on with a run from its newest intact checkpoint. Raises UserError if that fails."""
     check_trackers(trackers)
     checkpoints = intact_checkpoints(directory, display.warn)
@@ -93,12 +104,12 @@ def resume(config: Config, directory: Path, display: Display, trackers: Sequence
             trainer = new_trainer(session, prompts, held_out)
             if newest is None:
                 _inherit(trainer, parent, display)
-            loop = RunLifecycle(trainer, run, display, trackers)
+            loop = RunLifecycle(trainer, run, display, trackers, on_step)
             loop.resume(newest, checkpoints)
             loop.run_to_end()
 
 
-def _load_problems(config: Config) -> ProblemSet:
+def _load_problems(config: Config, rows: Iterable[Any] | None = None) -> ProblemSet:
     """Load the problems to train on, with the answers or responses that the algorithm needs."""
     return load_all(
         config.data.sources,
@@ -106,6 +117,7 @@ def _load_problems(config: Config) -> ProblemSet:
         config.data,
         need_answer=config.algorithm.needs_verdicts,
         need_response=config.algorithm.reads_responses,
+        rows=rows,
     )
 
 

@@ -18,6 +18,8 @@ from rlvr_cli.core.settings import NONE, Command, Setting, leaves, settings_of
 from rlvr_cli.core.text import format_value, shortened, what_is_wrong
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
+Sets = Iterable[str] | Mapping[str, Any]
+"""Settings as texts `section.key=value`, or as values by dotted name."""
 SETTINGS: dict[str, Setting] = {}
 """Each setting by dotted name. If several kinds of a choice have it, it is that of the first."""
 for _setting in settings_of(Config):
@@ -110,10 +112,14 @@ def flag_layer(key: str, value: Any) -> list[Assignment]:
     return [Assignment(key, value, f"{SETTINGS[key].use.flag} {shortened(words)}")]
 
 
-def set_layer(texts: Iterable[str]) -> list[Assignment]:
+def set_layer(sets: Sets) -> list[Assignment]:
     """Return the assignments of `--set section.key=value`, whose value is read as YAML."""
     assignments: list[Assignment] = []
-    for text in texts:
+    if isinstance(sets, Mapping):
+        for name, chosen in sets.items():
+            assignments += layer(f"--set {shortened(f'{name}={chosen}')}", {name: chosen})
+        return in_order(assignments)
+    for text in sets:
         key, equals, value_text = text.partition("=")
         if not equals or not key.strip():
             raise UserError(f"--set {shortened(text)}: write it as section.key=value")

@@ -14,9 +14,10 @@ from rich.table import Table
 from rich.text import Text
 
 from rlvr_cli.core.jsonl import JsonObject, write_jsonl_line
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import Rollout
+from rlvr_cli.core.types import Metrics, Rollout
 
 _LINE_EVERY_S = 10.0
 """Seconds between two lines of progress in a pipe."""
@@ -27,11 +28,18 @@ _LABEL = 11
 class Display:
     """Print messages and progress on stderr, or on stdout for `rlvr show`.
 
-    `quiet` leaves only warnings and results. `verbose` adds throughput, memory and timing.
+    `quiet` leaves only warnings and results. `verbose` adds throughput, memory and timing. `silent`
+    leaves only warnings, which the logger `rlvr` gets.
     """
 
-    def __init__(self, quiet: bool = False, verbose: bool = False, stderr: bool = True) -> None:
-        self.console = Console(stderr=stderr, highlight=False, soft_wrap=True)
+    def __init__(
+        self,
+        quiet: bool = False,
+        verbose: bool = False,
+        stderr: bool = True,
+        silent: bool = False,
+    ) -> None:
+        self.console = Console(stderr=stderr, highlight=False, soft_wrap=True, quiet=silent)
         if not self.console.is_terminal:
             self.console.width = 10_000  # so that no cell of a table is wrapped in a pipe
         self.quiet = quiet
@@ -53,7 +61,11 @@ class Display:
 
     def warn(self, text: str) -> None:
         """Print one line of warning, even when quiet."""
-        self._line("[bold yellow]warning[/]    ", " ".join(text.splitlines()))
+        line = " ".join(text.splitlines())
+        if self.console.quiet:
+            LOG.warning("warning    %s", line)
+        else:
+            self._line("[bold yellow]warning[/]    ", line)
 
     def _line(self, label: str, text: str) -> None:
         width = self.console.width if self.console.is_terminal else None
@@ -169,6 +181,12 @@ def show_verdict(rollout: Rollout) -> None:
     if rollout.verification is not None:
         parts.append(f"{rollout.verification.verdict}: {rollout.verification.reason}")
     Console(highlight=False).print(Text(printable("  ".join(parts)), style="cyan"))
+
+
+def print_step(metrics: Metrics, groups: object) -> None:
+    """Print a step's metrics on stdout as a JSON object, if that is a pipe."""
+    if not sys.stdout.isatty():
+        write_jsonl_line(sys.stdout, metrics)
 
 
 def print_list(rows: Iterable[tuple[JsonObject, list[str]]]) -> None:

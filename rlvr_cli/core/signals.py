@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -29,6 +30,8 @@ class Interrupts:
     and the end of `interruptible` look at the count. Several processes have to stop at the same
     place: if not `alone`, the first signal raises only within `at_once`, and `is_interrupted` tells
     that it came.
+
+    Outside the main thread, where Python allows no handlers, it changes nothing.
     """
 
     def __init__(self, alone: bool = True) -> None:
@@ -37,6 +40,9 @@ class Interrupts:
         self._interruptible = False
 
     def __enter__(self) -> "Interrupts":
+        self._is_in_force = threading.current_thread() is threading.main_thread()
+        if not self._is_in_force:
+            return self
         self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}
         self._before[signal.SIGALRM] = signal.signal(signal.SIGALRM, _look_again)
         self._hook = sys.unraisablehook
@@ -45,6 +51,8 @@ class Interrupts:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if not self._is_in_force:
+            return
         _in_force.remove(self)
         if _in_force and kind is not None and issubclass(kind, Exception):
             _in_force[-1]._signals += self._signals  # not handled: an error came first

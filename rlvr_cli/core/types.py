@@ -32,6 +32,8 @@ Metrics = Mapping[str, Any]
 """The metrics of a step, by name."""
 History = Sequence[Metrics]
 """The metrics of each step, oldest first."""
+OnStep = Callable[[Metrics, Sequence[Sequence[Mapping[str, Any]]]], object]
+"""A function that hears of each finished step: its metrics, and its groups as rows of responses."""
 
 TokenIds = Sequence[int]
 """A text as the tokenizer's numbers."""

@@ -67,13 +67,14 @@ def load_problems(
     root: str | None = None,
     fields: Mapping[FieldName, str] | None = None,
     prefix: str | None = None,
+    rows: Iterable[Any] | None = None,
 ) -> ProblemSet:
     """Load the problems of a source.
 
     `where`, such as `level=1,2`, keeps the problems whose field has one of the values, and `limit`
     the first of those. `root` is a directory of local copies of the hub's sets, `fields` has the
-    user's paths of the fields, and `prefix` begins the ids of problems that have none. With
-    `need_response` each row's response goes into `extra`.
+    user's paths of the fields, and `prefix` begins the ids of problems that have none. `rows` take
+    the place of stdin. With `need_response` each row's response goes into `extra`.
 
     Bad rows are reported on stderr with their line, and they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, has no problem, or no problem with one
@@ -104,7 +105,7 @@ def load_problems(
         places.append(place)
         return problem
 
-    problems = tuple(read_rows(source_rows(source, split, root), read, limit, skip_bad))
+    problems = tuple(read_rows(source_rows(source, split, root, rows), read, limit, skip_bad))
     if where is not None and len(problems) != limit and not wanted <= present:
         missing = " or ".join(map(shortened, sorted(wanted - present)))
         text = f"data.where: no problem of {name} has {shortened(field)} {missing}"

@@ -141,10 +141,17 @@ def has_split(source: str, split: str) -> bool:
     return spec is not None and split in spec.split_names()
 
 
-def source_rows(source: str, split: str, root: str | None) -> Iterator[SourceRow]:
-    """Yield the rows of any source. `root` is a directory of local copies of the hub's sets. Raises
-    UserError if the source, the split or the copy does not exist."""
+def source_rows(
+    source: str, split: str, root: str | None, rows: Iterable[Any] | None = None
+) -> Iterator[SourceRow]:
+    """Yield the rows of any source.
+
+    `root` is a directory of local copies of the hub's sets, and `rows` take the place of stdin.
+    Raises UserError if the source, the split or the copy does not exist.
+    """
     spec = find_spec(source)
+    if source == "-" and rows is not None:
+        return numbered("stdin", rows)
     if spec is None and source == "-":
         return json_rows("stdin", sys.stdin.buffer)
     if spec is None and _is_file(source):

@@ -57,7 +57,8 @@ class ReportOptions:
     against: Path | None = None
     out: Path | None = None
     judge: str = OURS
-    format: str = TABLE
+    format: str | None = TABLE
+    """None is for a call from Python, which prints no figures and no rows on stdout."""
 
 
 def report_options(
@@ -66,8 +67,8 @@ def report_options(
     against: Path | None,
     out: Path | None,
     judge: str,
-    format: str,
-    assignments: Sequence[str],
+    format: str | None,
+    assignments: Iterable[str],
 ) -> ReportOptions:
     """Check the options of a report. Raises UserError."""
     judge_versions(judge)
@@ -277,9 +278,12 @@ def publish(
     directory: ResultDirectory | None,
     baselines: Sequence[Result],
     display: Display,
-) -> None:
-    """Show, compare and write results. Raises UserError if the options do not fit the results. If a
-    comparison fails, it raises UserError once all else is written."""
+) -> Figures:
+    """Show, compare and write results. Return the report, with the rows in its results.
+
+    Raises UserError if the options do not fit the results. If a comparison fails, it raises
+    UserError once all else is written.
+    """
     with open_judge(OURS, workers=usable_cores()) as verifier:
         results = [count_any_form(result, verifier) for result in results]
     entries = [
@@ -293,7 +297,7 @@ def publish(
         display.say("paired", "no two results have a problem in common, so there is no difference")
     report: Figures = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(["rlvr", *sys.argv[1:]]),
+        "command": None if options.format is None else shlex.join(["rlvr", *sys.argv[1:]]),
         "results": entries,
     }
     if any(result.speed for result in results):
@@ -314,12 +318,17 @@ def publish(
         rows = [result.rows for result in results]
         directory.finish(report, dict(zip(names, rows, strict=True)))
         display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
-    if options.format != TABLE:
+    if options.format == TABLE:
+        if directory is None and not sys.stdout.isatty():
+            _pipe_rows(results)
+    elif options.format is not None:
         print_report(report, options.format)
-    elif directory is None and not sys.stdout.isatty():
-        _pipe_rows(results)
     if failure is not None:
         raise failure
+    with_rows = [
+        {**entry, "rows": result.rows} for entry, result in zip(entries, results, strict=True)
+    ]
+    return {**report, "results": with_rows}
 
 
 def _compare(

@@ -2,7 +2,6 @@
 
 import json
 import shlex
-import sys
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -15,11 +14,11 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines, draw_curves, print_curves
 from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
-from rlvr_cli.core.jsonl import JsonObject, write_jsonl_line
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.signals import Interrupts, is_interrupted
 from rlvr_cli.core.text import one_line, shortened
-from rlvr_cli.core.types import Metrics
-from rlvr_cli.data.rows import response_row
+from rlvr_cli.core.types import Metrics, OnStep
+from rlvr_cli.data.rows import ResponseRow, response_row
 from rlvr_cli.ranks.group import broadcast_from_first, is_first, meet, world
 from rlvr_cli.runs import checkpoint, narration
 from rlvr_cli.runs.checkpoint import Checkpoint
@@ -42,6 +41,7 @@ class RunLifecycle:
     run: Run
     display: Display
     trackers: Sequence[str] = ()
+    on_step: OnStep | None = None
 
     def __post_init__(self) -> None:
         self.history: list[JsonObject] = []
@@ -54,6 +54,8 @@ class RunLifecycle:
         self._saved_step = 0
         self._save_seconds = 0.0
         """The seconds that the newest checkpoint took."""
+        self._listener_error: Exception | None = None
+        """What `on_step` raised."""
 
     def resume(self, newest: Checkpoint | None, older: Iterator[Checkpoint]) -> None:
         """Put trainer and run directory back to the newest checkpoint that can be read.
@@ -108,8 +110,8 @@ class RunLifecycle:
     def run_to_end(self) -> None:
         """Train to the last step, and measure before and after.
 
-        Raises UserError, EngineError, RunStoppedError or KeyboardInterrupt if the run ends early.
-        It can then be resumed.
+        Raises UserError, EngineError, RunStoppedError, KeyboardInterrupt, or what `on_step` raised,
+        if the run ends early. It can then be resumed.
         """
         try:
             self._run_and_conclude()
@@ -122,12 +124,13 @@ class RunLifecycle:
                 raise KeyboardInterrupt from None
             with suppress(Exception):  # the disk may be full
                 self._save_together()
-            if isinstance(error, BrokenPipeError):
-                self.display.result(
-                    "resume", f"nobody reads stdout any more; {self._resume_hint()}"
-                )
+            if error is self._listener_error or isinstance(error, BrokenPipeError):
+                reason = one_line(error)
+                if isinstance(error, BrokenPipeError):
+                    reason = "nobody reads stdout any more"
+                self.display.result("resume", f"{reason}; {self._resume_hint()}")
                 raise
-            raise self._as_reported(error) from None
+            raise self._as_reported(error) from error
 
     def _as_reported(self, error: Exception) -> UserError | EngineError:
         """Return the error as one line that says how to resume the run. An unexpected one leaves
@@ -198,8 +201,8 @@ class RunLifecycle:
             for result in trainer.train_steps(interrupts.interruptible):
                 metrics = result.metrics
                 self.run.record(result)
-                rollouts = chain.from_iterable(group.rollouts for group in result.sampled)
-                mirrors.send(metrics, map(response_row, rollouts))
+                groups = [list(map(response_row, group.rollouts)) for group in result.sampled]
+                mirrors.send(metrics, chain.from_iterable(groups))
                 self.history.append(metrics)
                 is_best = self._note_best(metrics)
                 progress = self.progress | {"seconds": self._seconds()}
@@ -212,13 +215,22 @@ class RunLifecycle:
                     self._save()
                 lines.show(metrics, is_best)
                 bar.tick()
-                if not sys.stdout.isatty():
-                    write_jsonl_line(sys.stdout, metrics)
+                self._tell_listener(metrics, groups)
                 for finding in findings:
                     self.display.warn(finding.text)
                 if errors:
                     raise RunStoppedError(f"{errors[0]}; {self._resume_hint()}")
         self._save()
+
+    def _tell_listener(self, metrics: Metrics, groups: Sequence[Sequence[ResponseRow]]) -> None:
+        """Call `on_step`, and keep what it raises apart from the errors of the run."""
+        if self.on_step is None:
+            return
+        try:
+            self.on_step(metrics, groups)
+        except Exception as error:
+            self._listener_error = error
+            raise
 
     def _note_best(self, metrics: Metrics) -> bool:
         """Return whether a step has the best held-out pass@1 so far, and note it if it has."""

@@ -192,7 +192,7 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
         (aside / "rollouts").mkdir()
         (aside / "config.yaml").write_text(as_yaml(config), encoding="utf-8")
         if problems is not None:
-            lines = (json.dumps(vars(problem)) + "\n" for problem in problems)
+            lines = (jsonl_line(vars(problem)) for problem in problems)
             (aside / PROBLEMS).write_text("".join(lines), encoding="utf-8")
 
     try:

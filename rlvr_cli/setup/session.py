@@ -104,6 +104,7 @@ def open_session(
             first_date = datetime.fromisoformat(broadcast_from_first(str(date)))
             config = with_values(config, "data", date=first_date)
         plan = replace(plan, config=config).with_threads(policy.model.num_parameters())
+        threads = torch.get_num_threads()
         torch.set_num_threads(plan.config.threads or 1)
         samples = forward_samples(policy.tokenizer, policy.context)
         forward, teacher_forward = choose_forwards(models, samples, config.engine, training)
@@ -133,6 +134,7 @@ def open_session(
             )
         finally:
             engine.close()
+            torch.set_num_threads(threads)
 
 
 def libraries(engine: str) -> list[str]:

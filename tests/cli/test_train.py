@@ -10,7 +10,7 @@ from rlvr_cli.cli import train as module
 from rlvr_cli.cli.resolve import load_again
 from rlvr_cli.cli.train import resume, start
 from rlvr_cli.config import resolve, set_layer
-from rlvr_cli.console.display import Display
+from rlvr_cli.console.display import Display, print_step
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.files import MANIFEST, sha256
 from rlvr_cli.runs.checkpoint import checkpoints
@@ -92,7 +92,7 @@ def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
     with pytest.raises(UserError, match=r"2 steps are done, more than the 1 asked for"):
         resume(load_again(run, {"steps": 1}, None), run, Display())
     capsys.readouterr()
-    resume(load_again(run, {"steps": 3}, None), run, Display())
+    resume(load_again(run, {"steps": 3}, None), run, Display(), on_step=print_step)
     out, err = capsys.readouterr()
     assert re.search(r"resume +\S+: from the end of step 2\n", err)
     assert [json.loads(line)["step"] for line in out.splitlines()] == [3]

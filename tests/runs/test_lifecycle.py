@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from small_trainer import has_even, make_trainer
 
-from rlvr_cli.console.display import Display
+from rlvr_cli.console.display import Display, print_step
 from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 from rlvr_cli.runs.checkpoint import checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
@@ -29,7 +29,7 @@ def begin(tmp_path, monkeypatch):
         )
         run = create_run(tmp_path / "run", trainer.config)
         opened.append(closing(run))
-        return RunLifecycle(trainer, run, Display())
+        return RunLifecycle(trainer, run, Display(), on_step=print_step)
 
     yield make
     for item in opened:
