@@ -119,6 +119,8 @@ def set_layer(sets: Sets) -> list[Assignment]:
         for name, chosen in sets.items():
             assignments += layer(f"--set {shortened(f'{name}={chosen}')}", {name: chosen})
         return in_order(assignments)
+    if isinstance(sets, str):  # one from Python, which would be read letter by letter
+        sets = [sets]
     for text in sets:
         key, equals, value_text = text.partition("=")
         if not equals or not key.strip():
