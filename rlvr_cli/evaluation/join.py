@@ -11,7 +11,8 @@ from rlvr_cli.data.problems import ProblemSet
 
 ORDER = "order"
 """The path of an id that joins the rows of a file with a problem set by their order."""
-_LAST_NUMBER = re.compile(r"\d{1,18}$")
+_NUMBERED = re.compile(r"(.*?)(\d{1,18})$", re.DOTALL)
+"""An id that ends with a number."""
 
 
 class ProblemIndex:
@@ -34,7 +35,8 @@ class ProblemIndex:
         """How often a row was joined by what."""
         self._prompts: dict[str, str] = {}
         """The prompt of each problem that was found within one."""
-        self._last_number = -1
+        self._numbers: dict[str, int] = {}
+        """The last number of the ids that begin alike."""
 
     def problem_of(self, row: Problem, number: int) -> Problem:
         """Return the problem of a row, which is the one of this number in its file. Raises
@@ -49,7 +51,7 @@ class ProblemIndex:
         elif text not in ("", problem.problem.strip()):
             place = f"row {number}" if way == ORDER else f"problem {shortened(problem.id)}"
             raise BadRowError(f"{place} of {self.name} is another one")
-        if way == "text" and text in self.twins:
+        if way not in (ORDER, "id") and problem.problem.strip() in self.twins:
             raise BadRowError(f"several problems of {self.name} have its text; join by --field id=")
         self.joined[way] += 1
         return problem
@@ -73,11 +75,12 @@ class ProblemIndex:
         problem = self.problems[number - 1]
         if self.by_id.get(identity, problem) is not problem:
             raise BadRowError(f"by order it is to {problem.id}, but its id is {identity}")
-        last_number = _LAST_NUMBER.search(identity)
-        if last_number is not None:
-            if int(last_number[0]) < self._last_number:
+        numbered = _NUMBERED.match(identity)
+        if numbered is not None:
+            name = numbered[1]
+            if int(numbered[2]) < self._numbers.get(name, 0):
                 raise BadRowError(f"its id {identity} is below that of a row before: not in order")
-            self._last_number = int(last_number[0])
+            self._numbers[name] = int(numbered[2])
         return problem
 
     def check_order(self, name: str, rows: int) -> None:

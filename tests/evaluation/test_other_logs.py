@@ -303,6 +303,10 @@ def test_a_shuffled_batch_is_not_in_order(tmp_path):
     problems = str(LOGS / "batch_problems.jsonl")
     text = refused("eval", problems, "--responses", path, "--field", "id=order")
     assert ":2: its id request-1 is below that of a row before: not in order" in text
+    for row, name in zip(rows, ("2024-I-15", "2024-II-1"), strict=True):
+        row["custom_id"] = name
+    path = write(tmp_path / "r.jsonl", rows)
+    assert invoke("eval", problems, "--responses", path, "--field", "id=order").exit_code == 0
 
 
 def test_the_number_of_a_row_in_another_program_is_no_id_of_a_set(tmp_path):
