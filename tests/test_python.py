@@ -14,7 +14,7 @@ from forked import forked
 from small_runs import repeatable
 
 import rlvr_cli
-from rlvr_cli import Run, UserError, sample, train
+from rlvr_cli import Run, RunStoppedError, UserError, sample, train
 from rlvr_cli.data import chains
 
 SMALL = {"steps": 2, "prompts": 4, "n": 4, "max_tokens": 40, "seed": 1, "set": {"optim.lr": 1e-3}}
@@ -91,6 +91,15 @@ def test_a_run_stops_with_what_its_listener_raised_and_goes_on_from_there(comman
     run = train(resume=tmp_path / "run", on_step=lambda metrics, _: heard.append(metrics["step"]))
     assert heard == [2]
     assert same_run(run.directory, commands_run)
+
+
+def test_a_run_that_a_listener_stops_is_saved_whatever_it_raises(tmp_path):
+    def stop(metrics, groups):
+        raise RunStoppedError("enough")
+
+    with pytest.raises(RunStoppedError, match="enough"):
+        train(ROWS, out=tmp_path / "run", on_step=stop, **SMALL)
+    assert (tmp_path / "run" / "checkpoints" / "step-1").is_dir()
 
 
 def test_rows_are_read_up_to_the_limit_only():

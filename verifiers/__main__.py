@@ -16,8 +16,9 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no state is to be saved: Ctrl-C ends it at once
 
 from verifiers.api import Verifier
+from verifiers.extraction.extract import boxed_answer
 from verifiers.extraction.turns import ChatMarks
-from verifiers.names import ANSWERS, OTHER_RESPONSES, RESPONSES
+from verifiers.names import ANSWERS, DERIVATIONS, OTHER_RESPONSES, RESPONSES
 from verifiers.types import Attempt, as_text
 
 BATCH = 256  # rows that are judged and printed together
@@ -40,6 +41,12 @@ def value_of(row: Any, path: str) -> Any:
     return row
 
 
+def box_in(row: dict, path: str) -> str | None:
+    """Return the answer in the last box of a derivation. Return None if there is none."""
+    value = value_of(row, path)
+    return boxed_answer(value) if isinstance(value, str) else None
+
+
 def first_path(row: dict, paths: Sequence[str]) -> str:
     """Return the first path at which a row has a value, or else a null. Raises KeyError with the
     first of all."""
@@ -60,13 +67,19 @@ def read_row(line: str) -> list[dict]:
         raise TypeError("not a JSON object")
     path = first_path(row, (*RESPONSES, *OTHER_RESPONSES))
     others = [name for name in RESPONSES if name != path and value_of(row, name) is not None]
-    if others and path in RESPONSES:
+    if others and path in RESPONSES[1:]:
         raise ValueError(f"it has {path} and {others[0]}: leave one of them out")
     responses = value_of(row, path)
+    if responses == []:
+        raise ValueError(f"{path} is an empty list")
     if not isinstance(responses, list):
         responses = [responses]
-    answer_path = first_path(row, [name for name in ANSWERS if name != path])
+    names = [name for name in ANSWERS if name != path]
+    names = [name for name in names if name not in DERIVATIONS or box_in(row, name)]
+    answer_path = first_path(row, names)
     answer = as_text(value_of(row, answer_path), answer_path)
+    if answer_path in DERIVATIONS:
+        answer = box_in(row, answer_path) or answer
     json.dumps(row.get("id"))
     return [
         {"id": row.get("id"), "answer": answer, "response": as_text(response, path)}

@@ -17,6 +17,8 @@ ANSWERS = (
     "verification_info.ground_truth",
 )
 """The paths at which a gold answer is looked for, in this order."""
+DERIVATIONS = ("solution", "output")
+"""Those that may hold a derivation, whose last box is the gold answer."""
 RESPONSES = (
     "response",
     "responses",

@@ -62,7 +62,8 @@ def _differ_in_reward(
     rewards = {name for rollout in rollouts for name in rollout.rewards if "/" not in name}
     names = rewards - {*weightless}
     columns = [[rollout.rewards.get(name) for rollout in rollouts] for name in names]
-    columns.append([rollout.reward or 0.0 for rollout in rollouts])
+    if not rewards:  # `math` alone is in the sum only
+        columns.append([rollout.reward or 0.0 for rollout in rollouts])
     columns.append([length_penalty(rollout, algo, max_tokens) for rollout in rollouts])
     return any(are_different(column) for column in columns)
 

@@ -31,6 +31,10 @@ class Run:
 
     directory: Path
 
+    def __post_init__(self) -> None:
+        """Take a text as a path."""
+        object.__setattr__(self, "directory", Path(self.directory))
+
     @property
     def metrics(self) -> list[JsonObject]:
         """Return the metrics of each finished step."""
@@ -56,7 +60,7 @@ class Run:
         return self.summary["after"]
 
     def evaluate(self, data: Any = None, **options: Any) -> JsonObject:
-        """Measure the trained policy (`evaluate`), by default on the set it was trained on."""
+        """Measure the trained policy (`evaluate`), by default on the set that its settings name."""
         return evaluate(data, model=self.directory, **options)
 
     def sample(self, inputs: Any, **options: Any) -> list[JsonObject]:
@@ -81,7 +85,7 @@ def train(
     """Train a policy, or go on with the run that `resume` names, and return the run.
 
     `data` is a source as on the command line, several of them, or the rows themselves: any iterable
-    of mappings, read once and up to `limit`. They count as rows from stdin, so the run keeps a copy
+    of dicts, read once and up to `limit`. They count as rows from stdin, so the run keeps a copy
     and a resume needs nothing else. `settings` have the names of the command's flags (also `n`),
     `set` has others by dotted name.
 
@@ -153,7 +157,8 @@ def evaluate(
 ) -> JsonObject:
     """Measure models on problems as `rlvr eval` does, and return the report with all rows.
 
-    `data` and `settings` are as in `train`. `data`, `model`, `by` and `k` may be one or several.
+    `data` and `settings` are as in `train`, but rows are read to their end, whatever `limit` is.
+    `data`, `model`, `by` and `k` may be one or several.
     The report is that of `report.json`, and each of its results also has its `rows`. With `format`
     the figures go to stdout. Raises the errors that `train` does.
     """
@@ -253,7 +258,7 @@ def _texts(values: Any) -> list[str]:
     """Return the texts of one value or of several."""
     if values is None:
         return []
-    if isinstance(values, str | Path | int):
+    if isinstance(values, str | Path | int | float):
         return [str(values)]
     return list(map(str, values))
 

@@ -1,5 +1,6 @@
 """`rlvr eval` and `rlvr sample` with `--endpoint`: a server samples, and we judge."""
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -114,6 +115,8 @@ def eval_served(
     There is one configuration for each model and problem set. `rows` take the place of stdin.
     Raises UserError for anything wrong with the input, and for a server that cannot be asked.
     """
+    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+        raise UserError("--endpoint is asked by one process; leave --processes out")
     sets = problem_sets(configs, options, rows)
     directory = None if options.out is None else ResultDirectory(options.out)
     tasks = [Served(config, sets[config.data.source], options.judge) for config in configs]

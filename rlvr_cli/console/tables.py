@@ -225,6 +225,8 @@ def _embolden_best(rows: Sequence[list[str]], count: int) -> None:
         if len({row[count] for row in group}) == 1 < len(group):
             for column in range(count + 1, len(group[0])):
                 *_, second, best = sorted(group, key=itemgetter(column))
+                if any(" of " in row[column] for row in group):
+                    continue  # fewer problems have as many responses
                 if best[column][:_DIGITS] > second[column][:_DIGITS]:
                     best[column] = re.sub(r"^\S+", r"\\textbf{\g<0>}", best[column])
 
@@ -276,7 +278,7 @@ FORMATS: dict[str, Callable[[Figures], str]] = {
 
 def print_report(report: Figures, format: str) -> None:
     """Print the figures of a report on stdout in one of the `FORMATS`."""
-    print(FORMATS[format](report))
+    print(FORMATS[format](report).encode(errors="backslashreplace").decode())
 
 
 def by_level(before: Mapping[str, float | None], after: Mapping[str, float | None]) -> Table:

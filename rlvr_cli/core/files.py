@@ -45,7 +45,8 @@ def write_new(path: Path, text: str) -> None:
     """Write a new file, synced. Raises OSError if anything has that name, even a link."""
     descriptor = os.open(path, _CREATE | os.O_EXCL, 0o666)
     try:
-        _write(descriptor, text.encode())
+        # A lone surrogate of others' JSON, which no file can hold, becomes its escape.
+        _write(descriptor, text.encode(errors="backslashreplace"))
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

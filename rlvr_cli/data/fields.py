@@ -425,7 +425,7 @@ def _key(row: Mapping[str, Any], name: str) -> str | None:
     if name in row:
         return name
     normal_name = _normal(name)
-    return next((key for key in row if _normal(key) == normal_name), None)
+    return next((key for key in row if _normal(str(key)) == normal_name), None)
 
 
 @lru_cache(1024)  # the rows of a file have the same few keys

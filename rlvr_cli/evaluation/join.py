@@ -71,7 +71,10 @@ class ProblemIndex:
         """Return the problem at a row's place. Raises BadRowError if the ids tell of another
         order."""
         if number > len(self.problems):
-            raise BadRowError(f"the set has only {plural(len(self.problems), 'problem')}")
+            raise UserError(
+                f"row {number}: {self.name} has only {plural(len(self.problems), 'problem')}; "
+                f"--field id={ORDER} needs a row for each, and counts blank lines and bad rows"
+            )
         problem = self.problems[number - 1]
         if self.by_id.get(identity, problem) is not problem:
             raise BadRowError(f"by order it is to {problem.id}, but its id is {identity}")

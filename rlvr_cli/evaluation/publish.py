@@ -13,13 +13,12 @@ from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console import results as console
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.tables import TABLE, Figures, print_report
+from rlvr_cli.console.tables import FORMATS, TABLE, Figures, print_report
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Problem, by_key
-from rlvr_cli.data.fields import value_at
 from rlvr_cli.data.problems import ProblemSet, load_problems
 from rlvr_cli.data.sources import canonical
 from rlvr_cli.evaluation.fingerprint import data_hash, judge_fingerprint, judge_versions
@@ -41,6 +40,7 @@ from rlvr_cli.evaluation.report import (
     compare,
     compare_with_first,
     count_any_form,
+    field_value,
     judged_problems,
     report_entry,
 )
@@ -72,6 +72,8 @@ def report_options(
 ) -> ReportOptions:
     """Check the options of a report. Raises UserError."""
     judge_versions(judge)
+    if format not in (None, TABLE, *FORMATS):
+        raise UserError(f"--format {shortened(format)}: one of {', '.join((TABLE, *FORMATS))}")
     names = [text.partition("=")[0].strip() for text in assignments]
     if judge != OURS and "data.answer_format" in names:
         raise UserError(f"--judge {judge} takes answers of any form; leave data.answer_format out")
@@ -198,8 +200,8 @@ def _check(responses: Sequence[ImportedResponse], by: Sequence[str]) -> None:
         problem = response.problem
         first_problem = first.setdefault((response.label, problem.id), problem)
         for field in by:
-            value = value_at(problem.extra, field)
-            first_value = value_at(first_problem.extra, field)
+            value = field_value(problem.extra, field)
+            first_value = field_value(first_problem.extra, field)
             if value != first_value:
                 raise UserError(
                     f"{response.place}: --by {field}: rows of problem {shortened(problem.id)} have "

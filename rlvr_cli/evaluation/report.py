@@ -9,7 +9,7 @@ from typing import Any
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, plural
 from rlvr_cli.core.types import WITHOUT_VERDICT, by_key
-from rlvr_cli.data.fields import first_step, value_at
+from rlvr_cli.data.fields import BadRowError, first_step, value_at
 from rlvr_cli.data.rows import ROW_KEYS, ResponseRow, attempt_of
 from rlvr_cli.data.sources import find_spec, known_sets
 from rlvr_cli.evaluation.estimators import (
@@ -171,8 +171,16 @@ def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[s
 
 def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
     """Group the problems by the value of a field. The values are sorted, numbers by size."""
-    parts = by_key(problems, lambda problem: str(value_at(problem.rows[0], field)))
+    parts = by_key(problems, lambda problem: str(field_value(problem.rows[0], field)))
     return {value: parts[value] for value in sorted(parts, key=numbers_first)}
+
+
+def field_value(row: Mapping[str, Any], field: str) -> Any:
+    """Return the value of a field of `--by`. Raises UserError if its path may mean several."""
+    try:
+        return value_at(row, field)
+    except BadRowError as error:
+        raise UserError(f"--by {field}: {error}") from None
 
 
 def check_fields(by: Sequence[str], rows: Sequence[Mapping[str, Any]], data: str) -> None:
@@ -180,7 +188,8 @@ def check_fields(by: Sequence[str], rows: Sequence[Mapping[str, Any]], data: str
     response do not count."""
     names = sorted({key for row in rows for key in row} - {*ROW_KEYS, "rewards"})
     for field in by:
-        has_value = any(value_at(row, field) is not None for row in rows)
+        values = [field_value(row, field) for row in rows]
+        has_value = any(value is not None for value in values)
         if field not in names and not (has_value and first_step(field) in names):
             has = f"it has {', '.join(names)}" if names else "its problems have no fields"
             raise UserError(f"--by {field}: no such field in {data}; {has}")

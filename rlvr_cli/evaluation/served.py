@@ -5,11 +5,12 @@ import ipaddress
 import os
 import re
 import warnings
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from rlvr_cli.core.errors import UserError
@@ -18,6 +19,7 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.fields import message_text
 
+T = TypeVar("T")
 KEY_VARIABLE = "RLVR_API_KEY"
 """The environment variable that holds the key unless `--key-env` names another."""
 NO_KEY = "none"
@@ -126,7 +128,7 @@ class Server:
     def models(self) -> list[str]:
         """Return the names of the server's models, empty if it does not list them. Raises UserError
         if the server cannot be reached, refuses the key or lacks the model."""
-        names = asyncio.run(self._models())
+        names = _run(self._models())
         if names and self.model not in names:
             known = ", ".join(shortened(name) for name in names[:SHOWN_MODELS])
             more = ", …" if len(names) > SHOWN_MODELS else ""
@@ -139,7 +141,10 @@ class Server:
             import openai
 
             try:
-                response = await client.get("/models", cast_to=httpx2.Response)
+                async with asyncio.timeout(self.timeout):
+                    response = await client.get("/models", cast_to=httpx2.Response)
+            except TimeoutError:
+                raise self.failure(f"no list of models within {self.timeout:g} s") from None
             except openai.NotFoundError:
                 return []
             except openai.OpenAIError as error:
@@ -163,7 +168,7 @@ class Server:
         `in_flight` requests."""
         # Ctrl-C may come between a coroutine and its await.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited")
-        asyncio.run(self._ask(requests, params, on_outcomes))
+        _run(self._ask(requests, params, on_outcomes))
 
     async def _ask(
         self,
@@ -271,8 +276,9 @@ class Server:
         status = ""
         if isinstance(error, openai.APIStatusError):
             said = _message_of(error.body)
-            if error.response.is_redirect:
-                said = f"it redirects to {error.response.headers['Location']}: name that address"
+            location = error.response.headers.get("Location")
+            if error.response.is_redirect and location:
+                said = f"it redirects to {location}: name that address"
             status = f"{error.status_code} "
         line = status + " ".join(self.without_key(said).split())[:LONGEST_REASON]
         if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
@@ -340,6 +346,16 @@ def certificates() -> Any:
     import httpx2
 
     return httpx2.create_ssl_context()
+
+
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine, in another thread if this one has a loop already, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 def check_endpoint(endpoint: str, has_key: bool) -> None:

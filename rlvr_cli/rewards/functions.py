@@ -167,6 +167,8 @@ def _checked(value: Any) -> Any:
     if isinstance(value, Mapping):
         if SCORE not in value:
             raise _BadRewardError(f"it returned {format_value(value)}, without {SCORE}")
+        if isinstance(value[SCORE], Mapping):
+            raise _BadRewardError(f"it returned {format_value(value)}, whose {SCORE} is no number")
         figures = {str(name): float(x) for name, x in value.items() if _is_number(x)}
         return {**figures, SCORE: _checked(value[SCORE])}
     if not _is_number(value):

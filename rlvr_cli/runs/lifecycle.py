@@ -162,6 +162,7 @@ class RunLifecycle:
             self.display.result("resume", self._resume_hint())
             raise
         except RunStoppedError:
+            self._save_together()  # what a guard stops is saved already, `on_step` may stop it too
             self._conclude("stopped after")
             raise
         self._conclude("done:", after)

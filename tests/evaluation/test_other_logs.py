@@ -261,7 +261,7 @@ def test_a_file_in_the_order_of_a_set_is_joined_by_order_only_on_request(tmp_pat
     ("rows", "words"),
     [
         ([{"response": "1"}] * 2, "2 rows for 3 problems; --field id=order needs one for each"),
-        ([{"response": "1"}] * 4, ":4: the set has only 3 problems"),
+        ([{"response": "1"}] * 4, "row 4: "),
         ([{"response": "1", "problem": "1 + 1?"}] * 3, ":1: row 1 of"),
         ([{"response": "1", "problem_id": "half"}] * 3, ":1: by order it is to chairs, but its id"),
     ],
@@ -426,6 +426,30 @@ def test_paths_reach_all_elements_and_the_one_that_another_field_names(path, val
         "s": "text",
     }
     assert value_at(row, path) == value
+
+
+def test_a_blank_line_shifts_no_row_to_the_next_problem(tmp_path):
+    path = tmp_path / "r.jsonl"
+    path.write_text('{"response": "42"}\n\n{"response": "13"}\n{"response": "5"}\n')
+    problems = str(LOGS / "trl_problems.jsonl")
+    text = refused("eval", problems, "--responses", str(path), "--field", "id=order", "--skip-bad")
+    assert "row 4: " in text
+    assert "counts blank lines and bad rows" in text
+
+
+def test_a_field_that_may_mean_several_is_one_line(tmp_path):
+    row = {"problem": "2 + 2", "answer": "4", "response": "4", "c": ["x", "y"], "g": [0, 1]}
+    text = refused("eval", "--responses", write(tmp_path / "r.jsonl", [row]), "--by", "c[g]")
+    assert "--by c[g]: g names several right answers" in text
+
+
+def test_a_lone_surrogate_of_a_file_does_not_lose_the_report(tmp_path):
+    row = {"model": "x\ud800", "problem": "2 + 2", "answer": "4", "response": "4"}
+    path = write(tmp_path / "r.jsonl", [row])
+    done = invoke("eval", "--responses", path, "--format", "md", "--out", str(tmp_path / "o"))
+    assert done.exit_code == 0, done.stderr
+    report = json.loads((tmp_path / "o" / "report.json").read_text())
+    assert report["results"][0]["model"] == "x\ud800"
 
 
 def test_lists_under_several_keys_are_not_mixed():

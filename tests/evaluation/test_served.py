@@ -1,5 +1,6 @@
 """A server's responses, and each way in which a server can fail."""
 
+import asyncio
 import sys
 
 import pytest
@@ -45,6 +46,14 @@ def test_replies_come_with_what_was_asked_for(running):
     assert headers["Authorization"] == "Bearer none"
     assert (body["n"], body["temperature"], body["top_p"], body["max_tokens"]) == (2, 0.5, 0.9, 16)
     assert body["chat_template_kwargs"] == {"enable_thinking": True}
+
+
+def test_a_server_can_be_asked_from_within_a_loop_as_in_a_notebook(running):
+    async def cell():
+        return asked(served(running, "thinks"), "1 + 2?")
+
+    ((first, _),) = asyncio.run(cell())
+    assert first.text == "<think>add them</think>\\boxed{3}"
 
 
 def test_a_server_that_ignores_n_is_asked_for_each(running):

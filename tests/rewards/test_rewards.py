@@ -109,6 +109,10 @@ BAD = {
     "infinite": ("f(problem, response): return float('inf')", "it returned inf, not a finite"),
     "text": ("f(problem, response): return '1'", "it returned '1', not a finite number"),
     "no score": ("f(solution_str): return {'acc': 1}", "it returned {'acc': 1}, without score"),
+    "a deep score": (
+        "f(solution_str): return {'score': {'score': 1}}",
+        "it returned {'score': {'score': 1}}, whose score is no number",
+    ),
     "a bad score": ("f(solution_str): return {'score': 'a'}", "it returned 'a', not a finite"),
     "too few": ("f(completions): return [1]", "it returned 1 rewards for 2 responses"),
     "too many": ("f(completions): return [1] * 3", "it returned 3 rewards for 2 responses"),

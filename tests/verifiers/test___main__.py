@@ -77,20 +77,23 @@ def test_rows_have_the_names_that_eval_reads_and_each_response_a_line(tmp_path) 
         {"id": 1, "gold_answer": "2", "output": "It is 2."},
         {"id": 2, "gt": 3, "responses": ["3", "4"]},
         {"id": 3, "reward_model": {"ground_truth": "5"}, "completion": "5", "output": "long"},
+        {"id": 4, "solution": "It is\n\\boxed{4}. Done", "response": "4", "prediction": "5"},
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     done = run("", str(path))
     verdicts = [(row["id"], row["verdict"]) for row in map(json.loads, done.stdout.splitlines())]
     assert verdicts[:3] == [(1, "correct"), (2, "correct"), (2, "wrong")]
-    assert verdicts[3] == (3, "wrong")  # a field `output` beside a response is a gold answer
-    assert done.stderr == "verifiers: 4 responses: 2 correct, 2 wrong\n"
+    assert verdicts[3:] == [(3, "correct"), (4, "correct")]  # a derivation has its gold in a box
+    assert done.stderr == "verifiers: 5 responses: 4 correct, 1 wrong\n"
 
 
 def test_a_row_with_two_responses_and_a_file_that_is_not_there_are_one_line(tmp_path) -> None:
-    row = {"answer": 1, "response": "1", "completion": "2"}
+    row = {"answer": 1, "prediction": "1", "completion": "2"}
     done = run(json.dumps(row))
-    assert "line 1: it has response and completion: leave one of them out" in done.stderr
+    assert "line 1: it has completion and prediction: leave one of them out" in done.stderr
+    done = run(json.dumps({"answer": 1, "responses": []}))
+    assert "line 1: responses is an empty list" in done.stderr
     done = run("", str(tmp_path / "no.jsonl"))
     assert done.returncode == 2
     assert done.stderr == f"verifiers: {tmp_path}/no.jsonl: No such file or directory\n"
