@@ -72,7 +72,7 @@ def report_options(
 ) -> ReportOptions:
     """Check the options of a report. Raises UserError."""
     judge_versions(judge)
-    if format not in (None, TABLE, *FORMATS):
+    if format is not None and format not in (TABLE, *FORMATS):
         raise UserError(f"--format {shortened(format)}: one of {', '.join((TABLE, *FORMATS))}")
     names = [text.partition("=")[0].strip() for text in assignments]
     if judge != OURS and "data.answer_format" in names:
