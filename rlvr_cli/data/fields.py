@@ -126,7 +126,7 @@ class FieldReader:
             turns, text, reply = read_chat(value, path)
             source = f"{path}'s last user turn"
         text = checked_text(text, path)
-        answer, answer_path = self._answer(row, reply, path, need_answer)
+        answer, answer_path = self._answer(row, need_answer, reply=reply, chat_path=path)
         id_path, problem_id = self._id(row)
         self.sources["problem"][source] += 1
         is_whole_prompt = source != path
@@ -157,7 +157,7 @@ class FieldReader:
         else:
             text = ""
         self.sources["response"][response_path] += 1
-        answer, _ = self._answer(row, None, response_path, need_answer)
+        answer, _ = self._answer(row, need_answer, response_path=response_path)
         extra = _without(row, first_step(response_path), *path.split("+"))
         if text:
             self.sources["problem"][path] += 1
@@ -240,13 +240,19 @@ class FieldReader:
         return path, tuple(texts)
 
     def _answer(
-        self, row: Mapping[str, Any], reply: str | None, chat_path: str, need_answer: bool
+        self,
+        row: Mapping[str, Any],
+        need_answer: bool,
+        reply: str | None = None,
+        chat_path: str = "",
+        response_path: str = "",
     ) -> tuple[str | None, str | None]:
         """Return the gold answer and its path. If no field has one, it is read from `reply`, the
-        last assistant turn of the chat at `chat_path`. A response's path is given as that of a
-        chat without reply. Raises BadRowError."""
+        last assistant turn of the chat at `chat_path`. What is at `response_path` is no gold
+        answer. Raises BadRowError."""
         reason = ""
-        fields = [(path, value_at(row, path)) for path in self.paths["answer"] if path != chat_path]
+        paths = [path for path in self.paths["answer"] if path != response_path]
+        fields = [(path, value_at(row, path)) for path in paths]
         if "answer" not in self.user_paths:
             fields.append((chat_path, reply))
         for path, value in fields:
@@ -270,7 +276,7 @@ class FieldReader:
             self.sources["answer"][f"{path}{place}"] += 1
             is_guessed = "answer" not in self.user_paths and path not in self._set_answers
             if is_guessed and self.sources["response"]:
-                self._note_other_golds(row, path, answer, chat_path)
+                self._note_other_golds(row, path, answer, response_path)
             return answer, path
         if need_answer:
             raise BadRowError(reason or self._missing(row, "answer"))

@@ -11,6 +11,7 @@ from rlvr_cli.data.problems import ProblemSet
 
 ORDER = "order"
 """The path of an id that joins the rows of a file with a problem set by their order."""
+_WITHIN = "text within the prompt"
 _NUMBERED = re.compile(r"(.*?)(\d{1,18})$", re.DOTALL)
 """An id that ends with a number."""
 
@@ -45,7 +46,7 @@ class ProblemIndex:
         way, problem = self._find(row.id, text, number)
         if problem is None:
             raise BadRowError(self._unmatched(row, number))
-        if way == "text within the prompt":
+        if way == _WITHIN:
             if self._prompts.setdefault(problem.id, text) != text:
                 raise BadRowError(f"another prompt has the text of {problem.id} too: which is it?")
         elif text not in ("", problem.problem.strip()):
@@ -65,7 +66,7 @@ class ProblemIndex:
         if text in self.by_text:
             return "text", self.by_text[text]
         found = [self.by_text[other] for other in self.by_text if _is_in(other, text)]
-        return "text within the prompt", found[0] if len(found) == 1 else None
+        return _WITHIN, found[0] if len(found) == 1 else None
 
     def _numbered(self, identity: str, number: int) -> Problem:
         """Return the problem at a row's place. Raises BadRowError if the ids tell of another
