@@ -9,3 +9,4 @@ html_theme = "furo"
 html_title = "rlvr"
 myst_heading_anchors = 4
 exclude_patterns = ["_build"]
+html_extra_path = ["clip.html"]

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -187,3 +188,33 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("no ../shared/data beside this checkout")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real browser. Without one the tests of pages are skipped."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("no chromium here: apt-get install chromium")
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
+    with api.sync_playwright() as playwright:
+        actual = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield actual
+        actual.close()
+
+
+def opened(browser, file: Path, text: list[str], **look):
+    """A page in the browser, once it is ready. `text` notes what it requests and what fails."""
+
+    def note_request(request):
+        if request.url != file.as_uri():
+            text.append(request.url)
+
+    view = browser.new_page(**look)
+    view.on("console", lambda message: text.append(f"console {message.text}"))
+    view.on("pageerror", lambda error: text.append(f"error {error}"))
+    view.on("dialog", lambda dialog: text.append(f"dialog {dialog.message}"))
+    view.on("request", note_request)
+    view.goto(file.as_uri())
+    view.wait_for_selector("body[data-ready]")
+    return view

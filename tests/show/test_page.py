@@ -2,11 +2,9 @@
 
 import json
 import re
-import shutil
-from pathlib import Path
 
 import pytest
-from conftest import invoke, refused
+from conftest import invoke, opened, refused
 from small_runs import NASTY, made_metrics, made_result, made_row, made_run, write_rows
 
 from rlvr_cli.show import page as module
@@ -112,33 +110,6 @@ def test_nothing_is_overwritten(tmp_path):
     assert invoke("show", run, "--html", file).exit_code == 0
     assert "it exists already" in refused("show", run, "--html", file)
     assert "cannot be written" in refused("show", run, "--html", tmp_path / "no" / "page.html")
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("no chromium here: apt-get install chromium")
-    api = pytest.importorskip("playwright.sync_api", reason="no playwright: pip install playwright")
-    with api.sync_playwright() as playwright:
-        actual = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield actual
-        actual.close()
-
-
-def opened(browser, file: Path, text: list[str], **look):
-    def note_request(request):
-        if request.url != file.as_uri():
-            text.append(request.url)
-
-    view = browser.new_page(**look)
-    view.on("console", lambda message: text.append(f"console {message.text}"))
-    view.on("pageerror", lambda error: text.append(f"error {error}"))
-    view.on("dialog", lambda dialog: text.append(f"dialog {dialog.message}"))
-    view.on("request", note_request)
-    view.goto(file.as_uri())
-    view.wait_for_selector("body[data-ready]")
-    return view
 
 
 @pytest.mark.parametrize(
