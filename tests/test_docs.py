@@ -160,7 +160,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_relative_link_and_anchor_resolves(page):
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+    for target in re.findall(r"(?:\]\(|<a href=\")([^)\"\s]+)[)\"]", page.read_text()):
         path, _, anchor = target.partition("#")
         if "://" in target:
             continue
