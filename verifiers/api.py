@@ -109,6 +109,17 @@ class Verifier:
             reason = f"{members(text)} values"
         return verification(verdict_of(judgement), f"{place}: {reason}", text)
 
+    def answer(self, attempt: Attempt) -> str | None:
+        """Return the text of a response's answer, found without its gold. Return None if it has
+        none, or not in the required format."""
+        text, _ = extract(
+            attempt.response,
+            format=self._format,
+            think_open=attempt.think_open,
+            cut_off=attempt.truncated,
+        )
+        return text if text is not None and text.strip() else None
+
     def check_gold(self, gold: str) -> bool:
         """Return whether a gold answer can be read, and equals itself."""
         return readable(gold_text(gold))

@@ -15,7 +15,8 @@ from rlvr_cli.core.settings import Section, setting
 from rlvr_cli.core.types import WITHOUT_VERDICT, Rollout
 from verifiers import Verdict, Verification
 
-BUILT_IN = ("math", "format", "length")
+MAJORITY = "majority"
+BUILT_IN = ("math", "format", "length", MAJORITY)
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,18 @@ class RewardConfig(Section):
     functions: tuple[str, ...] = setting(
         ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", min_length=1
     )
-    """Rewards whose weighted sum trains, SPEC[:WEIGHT] each: math, format, length, FILE.py,
-    FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
+    """Rewards whose weighted sum trains, SPEC[:WEIGHT] each: math, format, length, majority,
+    FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
     correct: float = setting(1.0)
-    """Value of `math` for a right answer, in the required format if there is one."""
+    """Value of `math` for a right answer, in the required format if there is one, and of `majority`
+    for the answer of its group's majority."""
     wrong: float = setting(-1.0)
-    """Value of `math` for any other response."""
+    """Value of `math` and `majority` for any other response."""
     format: float = setting(1.0)
     """Value of `format` for a response in the format. Any other gets 0."""
+    majority_share: float = setting(0.0, ge=0, le=1)
+    """Share of a group that its largest set of equal answers must reach, for `majority` to reward
+    the group. A group below it does not train."""
     timeout: float = setting(10.0, on_resume="free", gt=0, le=86_400)
     """Time limit of a function, in seconds per response. One that exceeds it does not train."""
     workers: int = setting(8, on_resume="free", ge=1, le=256)
@@ -69,6 +74,16 @@ class RewardConfig(Section):
     def rewards_verdict(self) -> bool:
         """Return whether the verdict is a part of the sum."""
         return any(term.spec == "math" and term.weight for term in self.terms)
+
+    @property
+    def needs_gold(self) -> bool:
+        """Return whether a part of the sum is missing for a problem without a gold answer."""
+        return any(term.spec in ("math", "format") and term.weight for term in self.terms)
+
+    @property
+    def has_majority(self) -> bool:
+        """Return whether the answers of a group are compared with each other."""
+        return any(term.spec == MAJORITY for term in self.terms)
 
     @field_validator("functions")
     @classmethod
@@ -116,16 +131,17 @@ def combine_rewards(
     verification: Verification | None,
     length: float,
     user_values: Mapping[str, float | None],
+    majority: float | None = None,
 ) -> tuple[float | None, dict[str, float]]:
     """Return the reward of a response, the weighted sum of its terms, and their values by name. The
     sum is None if a value with a weight is missing, so that the response does not train.
 
-    `length` is the response's share of the longest one, and `user_values` come from the user's own
-    functions. None among them leaves its term out, with the other weights as they are, as in TRL;
-    if it leaves none, the sum is None. In training length may cost more (`shaped_reward`), and so
-    may the KL.
+    `length` is the response's share of the longest one, `user_values` come from the user's own
+    functions, and `majority` from a comparison of the group. None among the user's values leaves
+    its term out, with the other weights as they are, as in TRL; if it leaves none, the sum is None.
+    In training length may cost more (`shaped_reward`), and so may the KL.
     """
-    built_in: dict[str, float | None] = {"length": -length}
+    built_in: dict[str, float | None] = {"length": -length, MAJORITY: majority}
     if verification is not None:
         built_in["math"] = reward(verification, config.correct, config.wrong)
         built_in["format"] = config.format if verification.format_ok else 0.0

@@ -36,6 +36,9 @@ class DataConfig(Section):
     )
     """Path of `problem`, `answer`, `id` or `response` in a row. By default the usual names are
     tried."""
+    answers: Literal["gold", "none"] = setting("gold", read_by=("train",), flag="--answers")
+    """What problems to train on need: a gold answer, or none. One that is there is then measured
+    and does not train."""
     split: Literal["train", "test"] | None = None
     """Split to read. None means `train` for training, `test` for evaluation."""
     where: str | None = setting(None, read_by=("train", "eval"))
@@ -182,6 +185,9 @@ class GuardsConfig(Section):
     """Warn below this entropy, in nats per token, while less than 90 % of the answers are right."""
     max_kl: float = Field(0.5, gt=0)
     """Warn above this KL to the sampling policy or the reference, in nats per token."""
+    majority_share: float = Field(0.95, ge=0, le=1)
+    """Warn above this share of a group's majority, unless as many majorities are right as at
+    first."""
     timeout_share: float = Field(0.05, gt=0, le=1)
     """Warn above this share of responses with a verifier timeout."""
 
@@ -250,6 +256,19 @@ class Config(Section):
             raise ValueError(
                 f"rollout.samples {self.rollout.samples} with algorithm.filter {algo.filter.kind}: "
                 "a group of one is never mixed; sample 2 or more"
+            )
+        if self.reward.has_majority and (self.rollout.samples < 2 or algo.critic is not None):
+            raise ValueError(
+                f"--reward majority with rollout.samples {self.rollout.samples} and "
+                f"algorithm.advantage {algo.advantage.kind}: it compares the responses of a group; "
+                "sample 2 or more, with a group advantage"
+            )
+        learns_right = algo.advantage.is_likelihood or algo.positive_nll > 0
+        if self.data.answers == "none" and (self.reward.needs_gold or learns_right):
+            raise ValueError(
+                "--answers none with a reward or an algorithm that compares with a gold answer "
+                "(math, format, likelihoods of right responses): take --reward majority or a "
+                "function of your own"
             )
         is_exact = self.lora.rank is None and self.optim.weights != "bfloat16"
         if algo.renewal is not None and algo.renewal.mix < 1 and not is_exact:

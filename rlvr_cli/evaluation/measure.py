@@ -92,7 +92,8 @@ def pass_at_1(groups: Sequence[Group]) -> float | None:
     """Compute the mean over problems of the share of correct among judged responses."""
     shares = []
     for group in groups:
-        share = mean(rollout.is_correct for rollout in group.rollouts if rollout.has_verdict)
+        judged = [r for r in group.rollouts if r.has_verdict and r.verification is not None]
+        share = mean(rollout.is_correct for rollout in judged)
         if share is not None:
             shares.append(share)
     return mean(shares)

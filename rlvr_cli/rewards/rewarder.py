@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
-from rlvr_cli.algorithm.reward import BUILT_IN, RewardConfig, combine_rewards
+from rlvr_cli.algorithm.reward import BUILT_IN, MAJORITY, RewardConfig, combine_rewards
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import printable, shortened
@@ -144,7 +144,8 @@ class Rewarder:
         rollouts = []
         for sample, rollout in enumerate(group.rollouts):
             user_values: dict[str, float | None] = {}
-            figures: dict[str, float] = {}
+            figures = dict(rollout.rewards)
+            majority = figures.pop(MAJORITY, None)
             verification = rollout.verification
             for scores in results:
                 if sample not in scores.values:
@@ -160,7 +161,7 @@ class Rewarder:
                 elif verification is not None and scores.name in weighted:
                     verification = replace(verification, verdict=Verdict.TIMEOUT, reason=value)
             length = len(rollout.completion.token_ids) / self._max_tokens
-            total, parts = combine_rewards(self.config, verification, length, user_values)
+            total, parts = combine_rewards(self.config, verification, length, user_values, majority)
             parts |= figures
             if all(user_values.get(term.name, 0.0) is None for term in terms):
                 self._warn_of_no_reward(group.prompt.problem)

@@ -7,10 +7,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.types import Completion, Group, Prompt, Rollout, SamplingParams
 from rlvr_cli.ranks.exchange import JudgedGroups, exchange_groups
 from rlvr_cli.ranks.group import share, world
+from rlvr_cli.rewards.majority import with_majority
 from rlvr_cli.rewards.rewarder import Pending, Rewarder
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener
 from verifiers import Attempt, Verification, Verifier
@@ -79,7 +81,7 @@ class Sampler:
             raise_if_interrupted()
             started = time.perf_counter()
             index = indices[position]
-            group = self._judged_group(prompts[index], completions, weight_version)
+            group = self._judged_group(prompts[index], completions, weight_version, rewarder.config)
             self.seconds += time.perf_counter() - started
             texts = [rollout.text for rollout in group.rollouts]
             queue.append((index, group, rewarder.start(group.prompt.problem, texts)))
@@ -90,31 +92,38 @@ class Sampler:
             yield index, rewarder.reward(group, pending)
 
     def _judged_group(
-        self, prompt: Prompt, completions: Sequence[Completion], weight_version: int
+        self,
+        prompt: Prompt,
+        completions: Sequence[Completion],
+        weight_version: int,
+        reward: RewardConfig,
     ) -> Group:
-        """Detokenize the completions of a prompt. Judge them if the problem has an answer."""
+        """Detokenize the completions of a prompt. Judge them if the problem has an answer, and let
+        them vote if the majority is rewarded."""
         token_ids = [list(completion.token_ids) for completion in completions]
         texts = self.tokenizer.batch_decode(token_ids, skip_special_tokens=True)
         gold = prompt.problem.answer
+        attempts = [
+            Attempt(
+                text,
+                gold or "",
+                think_open=prompt.think_open,
+                truncated=completion.finish_reason == "length",
+            )
+            for completion, text in zip(completions, texts, strict=True)
+        ]
         verifications: Sequence[Verification | None] = [None] * len(texts)
         if gold is not None:
-            verifications = self.verifier.verify_many(
-                [
-                    Attempt(
-                        text,
-                        gold,
-                        think_open=prompt.think_open,
-                        truncated=completion.finish_reason == "length",
-                    )
-                    for completion, text in zip(completions, texts, strict=True)
-                ]
-            )
+            verifications = self.verifier.verify_many(attempts)
         rows = zip(completions, texts, verifications, strict=True)
         rollouts = [
             Rollout(prompt, sample, completion, text, verification, reward=None)
             for sample, (completion, text, verification) in enumerate(rows)
         ]
-        return Group(prompt, tuple(rollouts), weight_version)
+        group = Group(prompt, tuple(rollouts), weight_version)
+        if reward.has_majority:
+            group = with_majority(group, attempts, self.verifier, reward)
+        return group
 
     def decode(self, token_ids: list[int]) -> str:
         """Return the text of a response."""

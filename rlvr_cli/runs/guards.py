@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from typing import Any
 
+from rlvr_cli.algorithm.reward import MAJORITY
 from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.core.errors import Finding
 from rlvr_cli.core.types import History, Metrics
@@ -11,6 +12,8 @@ from rlvr_cli.evaluation.estimators import mean
 
 MORE_SIGNAL = "take easier or harder problems, a stronger model, more samples (-n) or --max-tokens"
 MATH_EARNS_NOTHING = "what trains is another reward than math, on wrong responses alone"
+MAJORITY_SHARE = f"reward/{MAJORITY}/share"
+MAJORITY_RIGHT = f"reward/{MAJORITY}/right"
 _WINDOW = 3
 """Steps over which a warning averages, so that a single odd step raises none."""
 _MOSTLY_RIGHT = 0.9
@@ -66,9 +69,21 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
     if (
         len(newest) == _WINDOW
         and not has_right
+        and any(row["verdicts"] for row in newest)
         and any(key.startswith("reward/") for key in newest[-1])
     ):
         yield "none right", f"no response is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}"
+    share = _recent(history, MAJORITY_SHARE)
+    right_share = _recent(history, MAJORITY_RIGHT)
+    right_at_first = _recent(history[::-1], MAJORITY_RIGHT)
+    has_grown = right_share is not None and right_share >= (right_at_first or 0.0)
+    if share is not None and share > config.majority_share and not has_grown:
+        fall = "" if right_share is None else f", and its right share fell to {right_share:.0%}"
+        yield (
+            "majority",
+            f"the majority has {share:.0%} of the responses{fall}: the policy agrees with "
+            "itself and learns no more; stop here, or lower --lr (guards.majority_share)",
+        )
     rejected = _recent(history, "rejected_share")
     if rejected is not None and rejected > config.rejected_share:
         yield (

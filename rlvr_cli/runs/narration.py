@@ -78,7 +78,7 @@ def announce_run(
     config = session.plan.config
     algo = config.algorithm
     _say_models_and_rewards(session, display)
-    warn_of_bad_golds([*to_judge(prompts, algo), *held_out], session.sampler.verifier, display)
+    warn_of_bad_golds([*to_judge(prompts, config), *held_out], session.sampler.verifier, display)
     texts = {prompt.problem.problem for prompt in prompts}
     shared = sum(prompt.problem.problem in texts for prompt in held_out)
     if shared:

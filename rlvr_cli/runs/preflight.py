@@ -4,7 +4,6 @@ import random
 import statistics
 from collections.abc import Sequence
 
-from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import trains, with_signal
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
@@ -86,7 +85,7 @@ def review_data(session: Session, prompts: Sequence[Prompt]) -> Review:
         template += f"; it writes the date, {config.data.date:%Y-%m-%d}"
     lines = [("prompt", text), ("template", template)]
     bad_golds = 0
-    judged = to_judge(prompts, config.algorithm)
+    judged = to_judge(prompts, config)
     if judged:
         bad_golds = len(unreadable_golds(judged, session.sampler.verifier))
         lines.append(("golds", f"{len(judged) - bad_golds} of {len(judged)} can be read"))
@@ -99,17 +98,12 @@ def review_data(session: Session, prompts: Sequence[Prompt]) -> Review:
     return lines, data_findings(config, prompts, tokenizer.chat_template is not None, bad_golds)
 
 
-def to_judge(prompts: Sequence[Prompt], algo: Algorithm) -> list[Prompt]:
-    """Return the prompts whose responses are judged.
-
-    If no verdicts are needed, they are those with a gold answer. Responses that the rows give are
-    not judged.
-    """
-    if algo.reads_responses:
+def to_judge(prompts: Sequence[Prompt], config: Config) -> list[Prompt]:
+    """Return the prompts whose responses are judged: those with a gold answer. Responses that the
+    rows give are not judged."""
+    if config.algorithm.reads_responses:
         return []
-    return [
-        prompt for prompt in prompts if algo.needs_verdicts or prompt.problem.answer is not None
-    ]
+    return [prompt for prompt in prompts if prompt.problem.answer is not None]
 
 
 def data_findings(
@@ -146,7 +140,7 @@ def data_findings(
             "take a model with another"
         )
         findings.append(Finding(text, is_error=changed == count))
-    if bad_golds and config.algorithm.needs_verdicts:
+    if bad_golds and config.algorithm.needs_verdicts and config.data.answers == "gold":
         text = (
             f"{bad_golds} of {count} gold answers cannot be read, so these problems never train: "
             "mend them"
@@ -217,11 +211,10 @@ def review_probe(
     responses = sum(len(group.rollouts) for group in groups)
     judged = sum(verdicts.values())
     rewards = {name: mean for name, mean in metrics.items() if name.startswith("reward/")}
-    parts = [
-        f"correct {verdicts.get('correct', 0) / max(1, judged):.0%}",
-        f"mixed groups {metrics['mixed_share']:.0%}",
-        f"cut off {cut_off}",
-    ]
+    parts = [f"cut off {cut_off}"]
+    if judged:
+        parts.insert(0, f"mixed groups {metrics['mixed_share']:.0%}")
+        parts.insert(0, f"correct {verdicts.get('correct', 0) / judged:.0%}")
     if has_format and judged:
         parts.insert(0, f"format right {format_share:.0%}")
     parts += [f"{name} {mean:.3g}" for name, mean in rewards.items() if mean is not None]

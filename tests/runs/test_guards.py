@@ -33,6 +33,10 @@ WARNED = {
         {"verdicts": {"wrong": 100}, "reward/brief": 0.5, "pass@1": 0.0, "mixed_share": 0.0},
         "no response is right: what trains is another reward than math, on wrong responses alone",
     ),
+    "majority": (
+        {"reward/majority/share": 0.99},
+        "the majority has 99% of the responses: the policy agrees with itself",
+    ),
     "timeouts": (
         {"verdicts": {"timeout": 10, "wrong": 90}},
         "the verifier ran out of time on 10% of the responses",
@@ -56,7 +60,7 @@ def findings(history: list[dict], config: GuardsConfig) -> list[tuple[int, str, 
 @pytest.mark.parametrize("name", WARNED)
 def test_a_warning_is_given_once_and_again_after_it_was_over(name):
     row, text = WARNED[name]
-    bad, good = [row] * 5, [{}] * 5
+    bad, good = [row] * 5, [{"reward/majority/share": 0.5}] * 5
     actual = findings(run_of(*bad, *good, *bad), GuardsConfig())
     assert [stops for _, _, stops in actual] == [False, False]
     assert actual[0][0] == 3
@@ -182,3 +186,12 @@ def test_a_batch_that_cannot_be_filled_stops_the_run_if_so_asked(rlvr):
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("rlvr: error: step 1: 4 generation batches did not fill the batch")
     assert last.endswith("saved up to step 1; go on with rlvr train --resume run")
+
+
+def test_a_majority_collapses_if_it_is_less_often_right_than_at_first():
+    shares = [n / 20 for n in range(12)]
+    rows = [{"reward/majority/share": 0.99, "reward/majority/right": share} for share in shares]
+    assert findings(run_of(*rows), GuardsConfig()) == []
+    ((step, text, _),) = findings(run_of(*rows[::-1]), GuardsConfig())
+    assert step == 4
+    assert "99% of the responses, and its right share fell to 45%" in text
