@@ -172,7 +172,7 @@ def compute_advantages(rewards: Tensor, samples: Samples, advantage: Advantage) 
     comes from the total reward of each response and is equal for all of its tokens. Raises
     ValueError for a group of one."""
     if not advantage.needs_group:
-        return TOKEN_ADVANTAGES[advantage.kind](rewards, samples, **advantage.fields)
+        return TOKEN_ADVANTAGES[advantage.component](rewards, samples, **advantage.fields)
     if samples.terms is None:
         advantages_B = _group_advantages(rewards.sum(1), samples.group, advantage)
     else:  # each reward by itself: GDPO, 2026, arXiv:2601.05242
@@ -199,7 +199,7 @@ def _group_advantages(rewards_B: Tensor, group_B: Tensor, advantage: Advantage) 
         members = group_B == number
         if members.sum() < 2:
             raise ValueError("a group of one has no advantage: sample at least two a prompt")
-        advantages_B[members] = GROUP_ADVANTAGES[advantage.kind](
+        advantages_B[members] = GROUP_ADVANTAGES[advantage.component](
             rewards_B[members], rewards_B, **advantage.fields
         )
     return advantages_B
@@ -216,7 +216,8 @@ def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Sample
     rewards = torch.zeros_like(samples.mask)
     if algo.rewards_kl and algo.kl is not None:
         old_logprobs = samples.column("old_logprobs")
-        divergence = ESTIMATORS[algo.kl.kind](old_logprobs, samples.column("ref_logprobs"))
+        estimate = ESTIMATORS[algo.kl.component]
+        divergence = estimate(old_logprobs, samples.column("ref_logprobs"), **algo.kl.settings)
         rewards += -kl_coef * divergence
     if algo.advantage.reads_rewards:
         ends = samples.mask.sum(1, keepdim=True).long() - 1

@@ -2,10 +2,10 @@
 Contradictions that can still be written are refused by name."""
 
 from importlib import resources
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlvr_cli.algorithm.kinds import (
     KL,
@@ -28,6 +28,9 @@ from rlvr_cli.algorithm.kinds import (
     MaskedWeights,
     MaskOverlong,
     Mixed,
+    OwnAdvantage,
+    OwnFilter,
+    OwnSurrogate,
     Return,
     Sapo,
     SequenceClip,
@@ -37,24 +40,46 @@ from rlvr_cli.algorithm.kinds import (
     Unclipped,
     Vespo,
 )
-from rlvr_cli.core.settings import Section, describe, setting
+from rlvr_cli.core.settings import (
+    ENTRY_POINTS,
+    OwnChoice,
+    Section,
+    Values,
+    describe,
+    is_own_function,
+    setting,
+)
+
+Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant_length"]
 
 
 class Algorithm(Section):
     """All choices and numbers that make an algorithm: one row of the table of presets."""
 
     advantage: Annotated[
-        Gae | GroupNormalized | GroupBaseline | Return | Likelihood | Divergence, ByKind
+        Gae | GroupNormalized | GroupBaseline | Return | Likelihood | Divergence | OwnAdvantage,
+        ByKind,
     ] = GroupNormalized()
     whiten: bool = False
     """Whether to whiten advantages over all tokens, after the returns are taken."""
     surrogate: Annotated[
-        Unclipped | Clip | DualClip | Dppo | SequenceClip | Cispo | Sapo | Vespo | Gmpo, ByKind
+        Unclipped
+        | Clip
+        | DualClip
+        | Dppo
+        | SequenceClip
+        | Cispo
+        | Sapo
+        | Vespo
+        | Gmpo
+        | OwnSurrogate,
+        ByKind,
     ] = Clip()
-    aggregation: Literal["token_mean", "sequence_mean", "sequence_sum", "constant_length"] = (
-        "token_mean"
-    )
-    """How the loss of a batch is averaged over its tokens and responses."""
+    aggregation: Aggregation | str = "token_mean"
+    """How the loss of a batch is averaged over its tokens and responses. FILE.py:NAME, MODULE:NAME
+    or an entry point is a function of one's own."""
+    aggregation_settings: Values = setting({})
+    """Keyword arguments of an aggregation of one's own."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
     """Share of the batch's tokens with an advantage, by highest entropy. None means all."""
     importance_correction: Annotated[
@@ -82,10 +107,27 @@ class Algorithm(Section):
     positive_nll: float = Field(0.0, ge=0)
     """Coefficient of the mean of -log pi over the tokens of right responses, added to the
     loss."""
-    filter: Mixed | None = None
+    filter: Annotated[Mixed | OwnFilter, ByKind] | None = None
     """Filter of dynamic sampling. None means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
     """Treatment of responses that reach the longest length."""
+    sources: dict[str, str] = setting({})
+    """SHA-256 of the file of each function of one's own. The run fills it in and a resume compares
+    it."""
+
+    @property
+    def own_functions(self) -> dict[str, str]:
+        """Return the functions of one's own, by the choice that each makes."""
+        functions = {}
+        for name in ("advantage", "surrogate", "filter"):
+            choice = getattr(self, name)
+            if isinstance(choice, OwnChoice):
+                functions[name] = choice.function
+        if self.aggregation not in get_args(Aggregation):
+            functions["aggregation"] = self.aggregation
+        if self.kl is not None and self.kl.function is not None:
+            functions["kl"] = self.kl.function
+        return functions
 
     @property
     def critic(self) -> Critic | None:
@@ -121,7 +163,7 @@ class Algorithm(Section):
             trusts_engine = computes_alike or self.old_logprobs == "engine"
             has_gap = not (trusts_engine or self.reads_responses)
             changes["importance_correction"] = GeometricMask() if has_gap else None
-        if self.filter is not None and self.filter.metric == "auto":
+        if isinstance(self.filter, Mixed) and self.filter.metric == "auto":
             metric = "accuracy" if rewards_verdict else "reward"
             changes["filter"] = self.filter.model_copy(update={"metric": metric})
         return self.model_copy(update=changes)
@@ -176,6 +218,17 @@ class Algorithm(Section):
         """Return whether the divergence is subtracted from the rewards, before the updates."""
         return self.kl is not None and self.kl.place == "reward"
 
+    @field_validator("aggregation")
+    @classmethod
+    def _is_aggregation(cls, name: str) -> str:
+        known = get_args(Aggregation)
+        if name in known or is_own_function(name, "aggregation"):
+            return name
+        raise ValueError(
+            f"algorithm.aggregation must be {', '.join(known)}, FILE.py:NAME, MODULE:NAME or an "
+            f"entry point of {ENTRY_POINTS['aggregation']}, not {name!r:.40}"
+        )
+
     @model_validator(mode="after")
     def _fits_together(self) -> "Algorithm":
         for applies, message in contradictions(self):
@@ -202,6 +255,16 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
     has_soft_penalty = isinstance(a.overlong, SoftOverlong)
     correction = "none" if a.correction is None else a.correction.kind
     return [
+        (
+            kl is not None and (kl.kind == "own") != (kl.function is not None),
+            "algorithm.kl own without a function, or a function with another kind; name it, "
+            "algorithm.kl=FILE.py:NAME",
+        ),
+        (
+            bool(a.aggregation_settings) and "aggregation" not in a.own_functions,
+            f"algorithm.aggregation {a.aggregation} has no settings; leave "
+            "algorithm.aggregation_settings out",
+        ),
         (
             a.reads_responses and (not is_on_policy or needs_sampling or a.positive_nll > 0),
             "algorithm.advantage one: its responses are not sampled; use surrogate "

@@ -18,16 +18,26 @@ The first six but `candidate` are properties of `core/types.py`.
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.kinds import GroupFilter
 from rlvr_cli.algorithm.reward import length_penalty, shaped_reward
 from rlvr_cli.core.types import Group, Rollout, are_different
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of groups that train than this, so it is never huge."""
+
+
+FILTERS: dict[str, Callable[..., bool]] = {"mixed": Group.differs_in}
+"""Whether a group trains, from the group and the fields of the kind."""
+
+
+def passes(group: Group, rule: GroupFilter) -> bool:
+    """Return whether a filter lets a group train."""
+    return FILTERS[rule.component](group, **rule.fields)
 
 
 def candidates(group: Group, algo: Algorithm) -> Sequence[Rollout]:
@@ -39,7 +49,7 @@ def trains(group: Group, algo: Algorithm) -> bool:
     """Return whether responses differ in the filter's metric. Without a filter, return whether
     enough of them were judged."""
     if algo.filter is not None:
-        return group.differs_in(algo.filter.metric)
+        return passes(group, algo.filter)
     needed = 2 if algo.advantage.needs_group else 1
     return not algo.needs_verdicts or len(group.judged) >= needed
 
@@ -50,7 +60,7 @@ def is_uniform(
     """Return whether all responses are equal in the filter's metric, or in reward if there is no
     filter. Rewards named in `weightless` do not count."""
     if algo.filter is not None:
-        return not group.differs_in(algo.filter.metric)
+        return not passes(group, algo.filter)
     return not _differ_in_reward(group.judged, algo, max_tokens, weightless)
 
 
@@ -77,7 +87,7 @@ def with_signal(
     other advantages) with different rewards. If a likelihood is maximized, they are the right ones.
     Else they are all. Masked responses and rewards named in `weightless` give none.
     """
-    needs_difference = algo.needs_verdicts and (algo.advantage.kind != "return" or algo.whiten)
+    needs_difference = algo.needs_verdicts and (algo.advantage.has_baseline or algo.whiten)
     learns_right = algo.advantage.is_likelihood or algo.positive_nll > 0
     compared = [list(candidates(group, algo)) for group in groups]
     if not algo.advantage.needs_group:

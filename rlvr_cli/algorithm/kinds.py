@@ -4,11 +4,11 @@ A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, 
 fields that the component takes. To add one, write the function there and its class here.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from rlvr_cli.core.settings import Choice
+from rlvr_cli.core.settings import Choice, OwnChoice, Values, setting
 
 ByKind = Field(discriminator="kind")
 Gamma = Annotated[float, Field(gt=0, le=1)]
@@ -37,6 +37,8 @@ class Advantage(Choice):
     """Whether it is 1 for every response that trains: maximum likelihood, without a baseline."""
     reads_rewards: ClassVar[bool] = True
     """Whether the reward of the response is a part of it."""
+    has_baseline: ClassVar[bool] = True
+    """Whether equal rewards give no gradient."""
 
 
 class Gae(Advantage):
@@ -70,6 +72,11 @@ class Return(Advantage):
     gamma: Gamma = 1.0
     """Discount of a token."""
 
+    @property
+    def has_baseline(self) -> bool:  # type: ignore[override]
+        """Return whether the mean is subtracted."""
+        return self.kind == "batch_baseline"
+
 
 class Likelihood(Advantage):
     """1 for right responses, while no others train (right_only), or 1 for every response, read from
@@ -86,6 +93,24 @@ class Divergence(Advantage):
 
     reads_rewards: ClassVar[bool] = False
     kind: Literal["divergence"]
+
+
+class OwnAdvantage(OwnChoice, Advantage):
+    """An estimator of one's own (`advantage.OWN_FORMS`)."""
+
+    kind: Literal["own"] = "own"
+    per: Literal["response", "token"] = "response"
+    """What it returns a number for: each response of a group, or each token of the batch."""
+
+    @property
+    def needs_group(self) -> bool:  # type: ignore[override]
+        """Return whether it compares the responses to one prompt."""
+        return self.per == "response"
+
+    @property
+    def has_baseline(self) -> bool:  # type: ignore[override]
+        """Return whether equal rewards certainly give no gradient."""
+        return self.per == "response"
 
 
 class Surrogate(Choice):
@@ -165,6 +190,19 @@ class Gmpo(Surrogate):
     """Lower clip of a token's ratio, exp(-low)."""
     high: float = Field(0.4, ge=0)
     """Upper clip of a token's ratio, exp(high)."""
+
+
+class OwnSurrogate(OwnChoice, Surrogate):
+    """An objective of one's own, called as those of `objective.SURROGATES` are."""
+
+    kind: Literal["own"] = "own"
+    per: Literal["token", "response"] = "token"
+    """What has one ratio. One of a whole response needs one advantage per response."""
+
+    @property
+    def has_response_ratio(self) -> bool:  # type: ignore[override]
+        """Return whether there is one ratio per response."""
+        return self.per == "response"
 
 
 class Correction(Choice):
@@ -258,7 +296,11 @@ class KL(Choice):
     value of k3 and the gradient of k2."""
 
     number: ClassVar[str] = "coef"
-    kind: Literal["k1", "k2", "k3", "k3_k2"] = "k3"
+    kind: Literal["k1", "k2", "k3", "k3_k2", "own"] = "k3"
+    function: str | None = None
+    """Estimator of one's own, called as those of `kl.ESTIMATORS` are. None means the kind."""
+    settings: Values = setting({})
+    """Keyword arguments of an estimator of one's own."""
     coef: float = Field(0.04, gt=0)
     """Coefficient of the penalty."""
     place: Literal["loss", "reward"] = "loss"
@@ -269,24 +311,42 @@ class KL(Choice):
     """Adaptation of the coefficient. None keeps it constant."""
 
     @property
+    def component(self) -> str:
+        return self.function or self.kind
+
+    @property
     def is_ppo_penalty(self) -> bool:
         """Return whether the coefficient adapts to the divergence of the updates themselves: PPO's
         penalty form."""
         return self.reference.kind == "old" and self.control is not None
 
 
-class Mixed(Choice):
+class GroupFilter(Choice):
     """Dynamic sampling: only groups that differ in a metric train. The batch is refilled, and a
     surplus is carried over to the next step."""
 
-    kind: Literal["mixed"] = "mixed"
-    metric: str = "auto"
-    """What differs: accuracy, reward or one by name. Auto means accuracy if math trains, else
-    reward."""
     max_gen_batches: int = Field(4, ge=0)
     """Most rounds of sampling per step to fill its batch. 0 means no limit."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
+
+
+class Mixed(GroupFilter):
+    kind: Literal["mixed"] = "mixed"
+    metric: str = "auto"
+    """What differs: accuracy, reward or one by name. Auto means accuracy if math trains, else
+    reward."""
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Return what the filter's function takes."""
+        return {"metric": self.metric}
+
+
+class OwnFilter(OwnChoice, GroupFilter):
+    """A filter of one's own, called as those of `group_filter.FILTERS` are."""
+
+    kind: Literal["own"] = "own"
 
 
 class SoftOverlong(Choice):

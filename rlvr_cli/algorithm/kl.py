@@ -41,7 +41,7 @@ def k3_k2(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
     return k3(logprobs, other_logprobs).detach() + gradient - gradient.detach()
 
 
-ESTIMATORS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+ESTIMATORS: dict[str, Callable[..., Tensor]] = {
     "k1": k1,
     "k2": k2,
     "k3": k3,

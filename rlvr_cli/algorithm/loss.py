@@ -1,5 +1,7 @@
 """Compute the loss of one micro-batch as the algorithm defines it: pure functions on [B, T]."""
 
+from functools import partial
+
 from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
@@ -23,7 +25,7 @@ def policy_loss(
     """Compute the micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
     mask = inputs.mask
     old_logprobs = inputs.old_logprobs
-    surrogate, clipped = SURROGATES[algo.surrogate.kind](inputs, **algo.surrogate.fields)
+    surrogate, clipped = SURROGATES[algo.surrogate.component](inputs, **algo.surrogate.fields)
     if algo.correction is not None:
         log_weight = old_logprobs - inputs.rollout_logprobs
         surrogate = corrected(algo.correction, log_weight, mask).detach() * surrogate
@@ -44,7 +46,7 @@ def policy_loss(
         if algo.kl.place == "loss":
             token_loss = token_loss + kl_coef * divergence
         per_token["ref_kl"] = divergence.detach()
-    weights = AGGREGATIONS[algo.aggregation](mask, denominators)
+    weights = AGGREGATIONS[algo.aggregation](mask, denominators, **algo.aggregation_settings)
     loss = (weights * token_loss).sum()
     if algo.positive_nll > 0:  # VAPO, Yue et al. 2025, arXiv:2504.05118, section 4.3
         nll = -(inputs.logprobs * inputs.is_right * mask).sum() / max(1, denominators.right_tokens)
@@ -86,7 +88,7 @@ def critic_loss(
 def _reference_divergence(kl: KL, inputs: LossInputs) -> Tensor:
     """Estimate KL(pi|reference) or, with the sampling policy as reference, KL(old|pi), since the
     samples are the old policy's (PPO's penalty form)."""
-    estimate = ESTIMATORS[kl.kind]
+    estimate = partial(ESTIMATORS[kl.component], **kl.settings)
     if kl.reference.kind == "old":
         return estimate(inputs.old_logprobs, inputs.logprobs)
     sampled = inputs.logprobs if kl.place == "loss" else inputs.old_logprobs

@@ -221,7 +221,7 @@ def constant_length(mask: Tensor, denominators: LossDenominators) -> Tensor:
     return mask / (denominators.responses * denominators.max_tokens)
 
 
-AGGREGATIONS: dict[str, Callable[[Tensor, LossDenominators], Tensor]] = {
+AGGREGATIONS: dict[str, Callable[..., Tensor]] = {
     "token_mean": token_mean,
     "sequence_mean": sequence_mean,
     "sequence_sum": sequence_sum,

@@ -115,7 +115,9 @@ def load(
         if "model" in flags:
             raise UserError(f"--from {parent} brings its own model; leave --model out")
         inherited = _inherited(parent, has_rewards="reward.functions" in values)
-        return config.resolve([*inherited, *assignments])
+        resolved = config.resolve([*inherited, *assignments])
+        _refuse_functions_of(resolved, values, parent)
+        return resolved
     if command == "responses" or values.get("server.endpoint") is not None:
         return config.resolve(assignments)
     model = values.get("model") or config.SETTINGS["model"].default
@@ -143,7 +145,7 @@ def _inherited(parent: Path, has_rewards: bool) -> list[Assignment]:
     """
     from rlvr_cli.runs.checkpoint import intact_checkpoints
 
-    dropped = ("reward.sources", "data.date")
+    dropped = ("reward.sources", "algorithm.sources", "data.date")
     layer = config.run_layer(parent, "--from")
     inherited = [assignment for assignment in layer if not assignment.key.startswith(dropped)]
     checkpoint = next(intact_checkpoints(parent, LOG.warning), None)
@@ -212,6 +214,17 @@ def _refuse_code_of(saved: Iterable[Assignment]) -> None:
                 )
 
 
+def _refuse_functions_of(resolved: config.Config, given: Mapping[str, Any], run: Path) -> None:
+    """Raise UserError if the algorithm has a function that only the run's directory names."""
+    functions = resolved.algorithm.own_functions
+    if not {*functions.values()} <= {value for value in given.values() if isinstance(value, str)}:
+        sets = (f"--set algorithm.{name}={shortened(spec)}" for name, spec in functions.items())
+        raise UserError(
+            f"{run}/config.yaml: it has code for {' and '.join(functions)}, which no directory may "
+            f"have run; if it is yours, add {' '.join(sets)}"
+        )
+
+
 def say_model_settings(models: Iterable[str], display: Display) -> None:
     """Say which settings came with each model, and which in its file were not read."""
     for model in dict.fromkeys(models):
@@ -274,6 +287,13 @@ def load_again(
         assignments = [item for item in assignments if item.key != "reward.functions"]
     else:
         _refuse_code_of(saved)
+    given = {key: value for key, value, _ in assignments}
+    begun_with = config.resolve(saved)
+    _refuse_functions_of(begun_with, given, run)
+    repeated = begun_with.algorithm.own_functions
+    assignments = [
+        item for item in assignments if repeated.get(item.key.rpartition(".")[2]) != item.value
+    ]
     if "rollout.ends" not in values:  # an earlier version began it, which knew no others
         saved.append(Assignment("rollout.ends", [], str(run)))
     message = f"--resume goes on with {run} as it was"

@@ -9,9 +9,11 @@ from typing import Any, get_args, get_origin
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import (
     NONE,
+    OWN,
     Choice,
     Kinds,
     Section,
+    is_own_function,
     is_section,
     kinds,
     leaves,
@@ -49,6 +51,10 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
             _set_choice(values, name, value, choices, is_optional=NoneType in get_args(annotation))
             return
         if choices:
+            is_own = values.get(f"{name}.kind") == OWN
+            if is_own and rest[0] not in choices[OWN].model_fields:
+                assign(root, values, f"{name}.settings.{'.'.join(rest)}", value)
+                return
             section = _chosen_section(values, name, rest, choices)
         elif is_section(annotation):
             section = annotation
@@ -106,6 +112,10 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
         drop(values, name)
         values[name] = None
         return
+    function = None
+    if OWN in choices and value not in choices and is_own_function(value, name.rpartition(".")[2]):
+        function = value
+        value = OWN
     if not isinstance(value, str) or value not in choices:
         words = [*choices, NONE] if is_optional else choices
         raise UserError(f"{name} cannot be {format_value(value)}; choose from {', '.join(words)}")
@@ -114,6 +124,10 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
         defaults = choices[value].model_construct(kind=value).model_dump()
         values.update(leaves(defaults, f"{name}."))
     values[f"{name}.kind"] = value
+    if function is not None:
+        values[f"{name}.function"] = function
+    elif f"{name}.function" in values and value != OWN:
+        values[f"{name}.function"] = None
     if number is not None:
         values[f"{name}.{first.number}"] = number
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
+from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.settings import Command, Section, Use, setting
 from rlvr_cli.core.types import FieldName
@@ -277,7 +278,7 @@ class Config(Section):
                 "factors of a product, or rounded weights, do not mix; use mix 1"
             )
         metrics = ["auto", "accuracy", "reward", *(term.name for term in self.reward.terms)]
-        if algo.filter is not None and algo.filter.metric not in metrics:
+        if isinstance(algo.filter, Mixed) and algo.filter.metric not in metrics:
             raise ValueError(
                 f"algorithm.filter.metric {algo.filter.metric}: no such reward; choose from "
                 f"{', '.join(metrics)}"

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from importlib.metadata import entry_points
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin
 
@@ -63,6 +64,11 @@ class Choice(Section):
     """The field that a number in place of the choice sets. 0 unsets an optional choice."""
 
     @property
+    def component(self) -> str:
+        """Return the name of the function that computes it, in the table of its choice."""
+        return self.kind
+
+    @property
     def fields(self) -> dict[str, Any]:
         """Return the numbers and words of the kind, without the choices inside it."""
         return {
@@ -74,6 +80,51 @@ class Choice(Section):
     def __str__(self) -> str:
         inside = describe((name, value) for name, value in self if name != "kind")
         return f"{self.kind} ({inside})" if inside else self.kind
+
+
+Values = dict[str, bool | int | float | str]
+"""The settings of a function of one's own: its keyword arguments."""
+OWN = "own"
+"""The kind of a choice that is a function of one's own, and not one of ours."""
+
+
+ENTRY_POINTS = {
+    "advantage": "rlvr.advantages",
+    "aggregation": "rlvr.aggregations",
+    "filter": "rlvr.filters",
+    "kl": "rlvr.kl_estimators",
+    "surrogate": "rlvr.surrogates",
+}
+"""The entry points at which an installed package names functions for a choice."""
+
+
+def is_own_function(value: Any, choice: str) -> bool:
+    """Return whether a text names a function of one's own for a choice: FILE.py:NAME, MODULE:NAME
+    or an entry point."""
+    if not isinstance(value, str):
+        return False
+    return ":" in value or value in entry_points(group=ENTRY_POINTS[choice]).names
+
+
+class OwnChoice(Choice):
+    """A function of one's own, by FILE.py:NAME, MODULE:NAME or the name of an entry point."""
+
+    function: str
+    """The function, as FILE.py:NAME, MODULE:NAME or an entry point."""
+    settings: Values = {}
+    """Its keyword arguments. What is left out has the function's own default."""
+
+    @property
+    def component(self) -> str:
+        return self.function
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        return dict(self.settings)
+
+    def __str__(self) -> str:
+        inside = describe((name, value) for name, value in self if name not in ("kind", "function"))
+        return f"{self.function} ({inside})" if inside else self.function
 
 
 Kinds = dict[str, type[Choice]]
@@ -201,7 +252,7 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 def describe(fields: Iterable[tuple[str, Any]]) -> str:
     """List the fields that are neither empty nor left to `auto`: `name value, name value`."""
-    named = ((name, str(value)) for name, value in fields if value not in (None, False, 0))
+    named = ((name, str(value)) for name, value in fields if value not in (None, False, 0, {}))
     return ", ".join(f"{name} {value}" for name, value in named if value != "auto")
 
 

@@ -1,23 +1,17 @@
 """Load and call the user's reward functions, in worker processes only."""
 
 import asyncio
-import hashlib
-import importlib
-import importlib.util
 import inspect
 import math
-import operator
 import os
 import sys
-import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
 from typing import Any, Literal, NamedTuple
 
-from rlvr_cli.core.text import format_value, one_line, shortened
+from rlvr_cli.core.code import CodeError, error_in_words, find_function
+from rlvr_cli.core.text import format_value, shortened
 from rlvr_cli.core.types import PROBLEM_SET
 
 GROUP = "rlvr.rewards"
@@ -51,10 +45,6 @@ _Arguments = dict[str, Any]
 _Reply = dict[str, Any]
 
 
-class _BadRewardError(Exception):
-    """A text that does not name a reward function, or values that are not rewards."""
-
-
 class _Function(NamedTuple):
     call: Callable[[_Arguments], Any]
     """Calls it with those of the arguments by name that it takes."""
@@ -81,7 +71,7 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
         try:
             loaded.append(_load(spec, directory))
         except BaseException as error:
-            reason = f"{spec}: {_reason(error, Path(directory) / spec.partition(':')[0])}"
+            reason = f"{spec}: {error_in_words(error, Path(directory) / spec.partition(':')[0])}"
             return lambda question: {"error": reason}
 
     def answer(question: _Reply) -> _Reply:
@@ -97,8 +87,8 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
         except MemoryError:
             raise
         except BaseException as error:
-            reason = _reason(error, function.file)
-            if function.form == "TRL's form" and not isinstance(error, _BadRewardError):
+            reason = error_in_words(error, function.file)
+            if function.form == "TRL's form" and not isinstance(error, CodeError):
                 reason += f"; its completions are {'chats' if 'chat' in question else 'texts'}"
             return {"source": function.source, "error": reason}
         return {"source": function.source, "rewards": rewards}
@@ -116,7 +106,7 @@ def _compute(function: _Function, question: _Reply) -> list[Any]:
         results = _listed(results[0])
     responses = question["responses"]
     if len(results) != len(responses):
-        raise _BadRewardError(f"it returned {len(results)} rewards for {len(responses)} responses")
+        raise CodeError(f"it returned {len(results)} rewards for {len(responses)} responses")
     return [_checked(result) for result in results]
 
 
@@ -157,7 +147,7 @@ def _listed(result: Any) -> list[Any]:
     if not isinstance(result, str | bytes | Mapping):
         with suppress(TypeError):
             return list(result)
-    raise _BadRewardError(f"it returned {format_value(result)}, not a list of rewards")
+    raise CodeError(f"it returned {format_value(result)}, not a list of rewards")
 
 
 def _checked(value: Any) -> Any:
@@ -166,13 +156,13 @@ def _checked(value: Any) -> Any:
         return None
     if isinstance(value, Mapping):
         if SCORE not in value:
-            raise _BadRewardError(f"it returned {format_value(value)}, without {SCORE}")
+            raise CodeError(f"it returned {format_value(value)}, without {SCORE}")
         if isinstance(value[SCORE], Mapping):
-            raise _BadRewardError(f"it returned {format_value(value)}, whose {SCORE} is no number")
+            raise CodeError(f"it returned {format_value(value)}, whose {SCORE} is no number")
         figures = {str(name): float(x) for name, x in value.items() if _is_number(x)}
         return {**figures, SCORE: _checked(value[SCORE])}
     if not _is_number(value):
-        raise _BadRewardError(f"it returned {format_value(value)}, not a finite number")
+        raise CodeError(f"it returned {format_value(value)}, not a finite number")
     return float(value)
 
 
@@ -187,56 +177,17 @@ def _is_number(value: Any) -> bool:
 
 
 def _load(spec: str, directory: str) -> _Function:
-    """Find a function by its specification, and pass errors of the user's code through.
-
-    It is FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION, MODULE.FUNCTION or an entry point.
-    """
-    place, colon, name = spec.partition(":")
-    if place.endswith(".py"):
-        module = _module_at(Path(directory) / place)
-    elif colon or "." in place:
-        if not colon:
-            place, _, name = place.rpartition(".")
-        module = importlib.import_module(place)
-    else:
-        points = entry_points(group=GROUP)
-        if place not in points.names:
-            installed = ", ".join(points.names) or "none"
-            raise _BadRewardError(f"no such reward; installed are {installed}")
-        module = importlib.import_module(points[place].module)
-        name = points[place].attr
-    if not name:  # `reward`, or the only function of the module
-        functions = [
-            key
-            for key, value in vars(module).items()
-            if inspect.isfunction(value)
-            and value.__module__ == module.__name__
-            and not key.startswith("_")
-        ]
-        if hasattr(module, "reward"):
-            name = "reward"
-        elif len(functions) == 1:
-            name = functions[0]
-        else:
-            names = ", ".join(functions) or "none"
-            raise _BadRewardError(f"name one of its functions after a colon; it has {names}")
-    try:
-        function = operator.attrgetter(name)(module)
-    except AttributeError:
-        raise _BadRewardError(f"it has no function {name}") from None
-    if not callable(function):
-        raise _BadRewardError(f"{name} is not a function")
+    """Find a function by its specification, and pass errors of the user's code through."""
+    function, file, source = find_function(spec, directory, GROUP, usual_name="reward")
     call, form = _bound(function)
     is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
-    file = Path(module.__file__ or "")
-    source = hashlib.sha256(file.read_bytes()).hexdigest()
     return _Function(call, form, is_async or form in ("group", "TRL's form"), file, source)
 
 
 def _bound(function: Callable[..., Any]) -> tuple[Callable[[_Arguments], Any], Form]:
     """Return a call with arguments by name, and the form that the function's parameters show.
 
-    Raises _BadRewardError if they show two, or none.
+    Raises CodeError if they show two, or none.
     """
     signature = inspect.signature(function)
     names = tuple(signature.parameters)
@@ -244,7 +195,7 @@ def _bound(function: Callable[..., Any]) -> tuple[Callable[[_Arguments], Any], F
     if names[:1] == ("problem",):
         shown.add("(problem, response)")
     if len(shown) > 1:
-        raise _BadRewardError(
+        raise CodeError(
             f"{shortened(str(signature))} can be read as {' and as '.join(sorted(shown))}; take "
             "the names of one of them"
         )
@@ -266,7 +217,7 @@ def _bound(function: Callable[..., Any]) -> tuple[Callable[[_Arguments], Any], F
             return lambda arguments: function(
                 arguments[first], arguments[second], **{name: arguments[name] for name in by_name}
             ), form
-    raise _BadRewardError(f"a reward takes {_FORMS}, not {shortened(str(signature))}")
+    raise CodeError(f"a reward takes {_FORMS}, not {shortened(str(signature))}")
 
 
 def _by_name(
@@ -283,38 +234,7 @@ def _by_name(
         try:
             signature.bind(**taken)
         except TypeError as error:
-            raise _BadRewardError(f"{error}; there are {', '.join(arguments)}") from None
+            raise CodeError(f"{error}; there are {', '.join(arguments)}") from None
         return function(**taken)
 
     return call
-
-
-def _module_at(path: Path) -> ModuleType:
-    """Run a file as module reward_NAME, for its name may be that of a standard module."""
-    if not path.is_file():
-        raise _BadRewardError("no such file")
-    # An import finds a module that is loaded already, even if it is another reward's helper.
-    files = [m.__file__ for name, m in sys.modules.items() if name.startswith("reward_")]
-    other_directories = {Path(file or "").parent for file in files} - {path.parent}
-    for helper in path.parent.glob("*.py"):
-        loaded_file = getattr(sys.modules.get(helper.stem), "__file__", None)
-        if Path(loaded_file or "").parent in other_directories:
-            raise _BadRewardError(f"{helper.name} is beside another reward as well; rename one")
-    sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(f"reward_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def _reason(error: BaseException, file: Path) -> str:
-    """Describe an error of the user's code in one line, with the line of the file."""
-    if isinstance(error, _BadRewardError):
-        return str(error)
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
-    place = f"line {lines[-1]}: " if lines else ""
-    return f"{place}{type(error).__name__}: {one_line(error)}"

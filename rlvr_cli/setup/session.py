@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import torch
 
+from rlvr_cli.algorithm.parts import load_parts
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
@@ -95,6 +96,8 @@ def open_session(
     ):
         config = plan.config.model_copy(update={"reward": reward})
         config = with_values(config, "reward", sources=rewarder.sources)
+        if training:
+            config = with_values(config, "algorithm", sources=load_parts(config.algorithm))
         memory, config = fit_to_machine(config, training)
         device = torch.device(memory.machine.device)
         models, config = load_models(config, device, training)

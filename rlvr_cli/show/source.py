@@ -132,8 +132,8 @@ class StoredGroup:
         max_tokens = self.config.rollout.max_tokens
         rewards = [shaped_reward(rollout, algo, max_tokens) for rollout in judged]
         advantages: list[float | None] = [None] * len(judged)
-        if algo.advantage.needs_group and not algo.compares_batch and len(judged) > 1:
-            formula = GROUP_ADVANTAGES[algo.advantage.kind]
+        formula = GROUP_ADVANTAGES.get(algo.advantage.component)  # none for one that is not ours
+        if formula is not None and not algo.compares_batch and len(judged) > 1:
             values = torch.tensor(rewards, dtype=torch.float64)
             advantages = formula(values, values, **algo.advantage.fields).tolist()
         scores = {}

@@ -19,6 +19,14 @@ from rlvr_cli.core.errors import UserError
             ["algo=grpo", "algorithm.kl.reference=old"],
             "algorithm.kl.reference old with one update a batch (algorithm.epochs 1",
         ),
+        (
+            ["algo=grpo", "algorithm.kl.function=my.py:f"],
+            "algorithm.kl own without a function, or a function with another kind",
+        ),
+        (
+            ["algorithm.aggregation_settings.power=1"],
+            "algorithm.aggregation token_mean has no settings",
+        ),
         (["algorithm.target_kl=0.1"], "algorithm.target_kl 0.1 with algorithm.epochs 1"),
         (
             ["algo=ppo", "algorithm.surrogate=sequence_clip"],

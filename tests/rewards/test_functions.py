@@ -6,6 +6,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
+from rlvr_cli.core import code
 from rlvr_cli.rewards import functions
 from rlvr_cli.rewards.functions import answering
 
@@ -30,7 +31,7 @@ graded = Graded()
 def call_function(tmp_path, monkeypatch):
     """Ask a function of the file for two responses, as a worker would."""
     monkeypatch.setattr(sys, "path", list(sys.path))
-    for name in [n for n in sys.modules if n == "my" or n.startswith("reward_")]:
+    for name in [n for n in sys.modules if n == "my" or n.startswith("user_")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.py").write_text(CODE)
@@ -46,7 +47,7 @@ def call_function(tmp_path, monkeypatch):
 
 def test_a_file_a_module_and_an_entry_point_are_one_function(call_function, monkeypatch):
     points = EntryPoints([EntryPoint("installed", "my:words", functions.GROUP)])
-    monkeypatch.setattr(functions, "entry_points", lambda group: points)
+    monkeypatch.setattr(code, "entry_points", lambda group: points)
     source = hashlib.sha256(CODE.encode()).hexdigest()
     for spec in ("my.py:words", "my:words", "my.words", "installed"):
         assert call_function(spec, "a banana", "b") == {"source": source, "rewards": [4.0, 0.0]}
@@ -105,7 +106,7 @@ def test_one_helper_never_stands_for_another_of_its_name(call_function, tmp_path
         code = "from beside import VALUE\ndef reward(problem, response): return VALUE"
         (tmp_path / name / f"{name}.py").write_text(code)
     reply = answering(str(tmp_path), ["one/one.py", "two/two.py"])({})
-    assert reply["error"] == "two/two.py: beside.py is beside another reward as well; rename one"
+    assert reply["error"] == "two/two.py: beside.py is beside another such file as well; rename one"
 
 
 @pytest.mark.parametrize(

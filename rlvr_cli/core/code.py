@@ -1,0 +1,107 @@
+"""Find a function of the user's own by its name, and describe what goes wrong in it."""
+
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import operator
+import sys
+import traceback
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from rlvr_cli.core.text import one_line
+
+
+class CodeError(Exception):
+    """A text that does not name a function, or a function that does what it may not."""
+
+
+class UserFunction(NamedTuple):
+    """A function of the user's own."""
+
+    call: Callable[..., Any]
+    file: Path
+    source: str
+    """SHA-256 of the file."""
+
+
+def find_function(spec: str, directory: str, group: str, usual_name: str) -> UserFunction:
+    """Find a function by its specification, and pass errors of the user's code through.
+
+    It is FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION, MODULE.FUNCTION or an entry point of the
+    `group`. Without a name it is the function with the `usual_name`, or the only one. Raises
+    CodeError if there is none.
+    """
+    place, colon, name = spec.partition(":")
+    if place.endswith(".py"):
+        module = _module_at(Path(directory) / place)
+    elif colon or "." in place:
+        if not colon:
+            place, _, name = place.rpartition(".")
+        module = importlib.import_module(place)
+    else:
+        points = entry_points(group=group)
+        if place not in points.names:
+            installed = ", ".join(points.names) or "none"
+            raise CodeError(f"no such {usual_name}; installed are {installed}")
+        module = importlib.import_module(points[place].module)
+        name = points[place].attr
+    if not name:
+        functions = [
+            key
+            for key, value in vars(module).items()
+            if inspect.isfunction(value)
+            and value.__module__ == module.__name__
+            and not key.startswith("_")
+        ]
+        if hasattr(module, usual_name):
+            name = usual_name
+        elif len(functions) == 1:
+            name = functions[0]
+        else:
+            names = ", ".join(functions) or "none"
+            raise CodeError(f"name one of its functions after a colon; it has {names}")
+    try:
+        function = operator.attrgetter(name)(module)
+    except AttributeError:
+        raise CodeError(f"it has no function {name}") from None
+    if not callable(function):
+        raise CodeError(f"{name} is not a function")
+    file = Path(module.__file__ or "")
+    source = hashlib.sha256(file.read_bytes()).hexdigest()
+    return UserFunction(function, file, source)
+
+
+def _module_at(path: Path) -> ModuleType:
+    """Run a file as module user_NAME, for its name may be that of a standard module."""
+    if not path.is_file():
+        raise CodeError("no such file")
+    # An import finds a module that is loaded already, even if it is another file's helper.
+    files = [m.__file__ for name, m in sys.modules.items() if name.startswith("user_")]
+    other_directories = {Path(file or "").parent for file in files} - {path.parent}
+    for helper in path.parent.glob("*.py"):
+        loaded_file = getattr(sys.modules.get(helper.stem), "__file__", None)
+        if Path(loaded_file or "").parent in other_directories:
+            raise CodeError(f"{helper.name} is beside another such file as well; rename one")
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(f"user_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def error_in_words(error: BaseException, file: Path) -> str:
+    """Describe an error of the user's code in one line, with the line of the file."""
+    if isinstance(error, CodeError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    place = f"line {lines[-1]}: " if lines else ""
+    return f"{place}{type(error).__name__}: {one_line(error)}"
