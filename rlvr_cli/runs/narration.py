@@ -118,6 +118,9 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
                 notes[name] = f" ({rewarder.sources[name][:8]}, in {form})"
         terms = [f"{r.weight:g} x {r.name}{notes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))
+    for name, function in config.algorithm.own_functions.items():
+        sha = config.algorithm.sources[name][:8]
+        display.say(name, f"{function} ({sha}), in the trainer's process, without limits")
 
 
 def _optimizer_in_words(config: Config) -> str:

@@ -1,5 +1,6 @@
 """Parts of an algorithm of one's own by the command line: trained, resumed, forked, refused."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -101,7 +102,10 @@ def test_what_repeats_a_built_in_part_reaches_its_weights(name):
 
 def test_keyword_arguments_are_settings():
     doubled = ("advantage=my.py:standardized", "advantage.scale=2.0")
-    trained(*RUN, *sets(*doubled), "--steps", 1, "--out", "a")
+    result = invoke("train", *RUN[:6], *RUN[7:], *sets(*doubled), "--steps", 1, "--out", "a")
+    said = " ".join(result.stderr.split())
+    sha = hashlib.sha256(CODE.encode()).hexdigest()[:8]
+    assert f"my.py:standardized ({sha}), in the trainer's process, without limits" in said
     stored = yaml.safe_load(Path("a/config.yaml").read_text())["algorithm"]
     assert stored["advantage"]["settings"] == {"scale": 2.0}
     assert list(stored["sources"]) == ["advantage"]
