@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import Advantage
+from rlvr_cli.algorithm.kinds import Advantage, Gae
 from rlvr_cli.algorithm.kl import ESTIMATORS
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.types import TIE
@@ -79,12 +79,12 @@ def gae(
     end_values: Tensor,
     mask: Tensor,
     gamma: float,
-    lam: float,
+    lam: float | Tensor,
 ) -> Tensor:
     """Compute A_t = delta_t + gamma lam A_{t+1}, delta_t = r_t + gamma V_{t+1} - V_t, [B, T].
 
-    `end_values` [B] is V after the last token: 0 after a true end. Schulman et al. 2016,
-    arXiv:1506.02438, eq. 16.
+    `end_values` [B] is V after the last token: 0 after a true end. `lam` may be one number for a
+    response, [B]. Schulman et al. 2016, arXiv:1506.02438, eq. 16.
     """
     advantages = torch.zeros_like(rewards)
     running = torch.zeros_like(end_values)
@@ -96,6 +96,16 @@ def gae(
         next_values = torch.where(here, values[:, t], end_values)
         advantages[:, t] = running
     return advantages
+
+
+def length_adaptive_lambda(mask: Tensor, alpha: float) -> Tensor:
+    """Compute lam = max(0, 1 - 1 / (alpha l)), [B], for responses of l tokens.
+
+    VAPO, Yue et al. 2025, arXiv:2504.05118, section 4.2: the sum of the weights lam^k, 1 / (1 -
+    lam), is then in proportion to the length.
+    """
+    lengths_B = mask.sum(1).clamp_min(1)
+    return (1 - 1 / (alpha * lengths_B)).clamp_min(0)
 
 
 def whiten(values: Tensor, mask: Tensor) -> Tensor:
@@ -119,8 +129,12 @@ def top_entropy_only(advantages: Tensor, entropy: Tensor, mask: Tensor, share: f
     return advantages * (entropy >= threshold)
 
 
-def _gae(rewards: Tensor, samples: Samples, gamma: float, lam: float) -> Tensor:
+def _gae(
+    rewards: Tensor, samples: Samples, gamma: float, lam: float | Tensor, alpha: float | None
+) -> Tensor:
     assert samples.end_value is not None  # a critic has filled it
+    if alpha is not None:
+        lam = length_adaptive_lambda(samples.mask, alpha)
     return gae(
         rewards,
         samples.column("old_values"),
@@ -205,6 +219,17 @@ def _group_advantages(rewards_B: Tensor, group_B: Tensor, advantage: Advantage) 
     return advantages_B
 
 
+def critic_returns(rewards: Tensor, samples: Samples, advantage: Gae, advantages: Tensor) -> Tensor:
+    """Return what the critic learns, [B, T]: its values before the update plus the advantages by
+    its own lambda, if it has one. With lambda 1 these are the true returns. Decoupled GAE, Yuan et
+    al. 2025, arXiv:2503.01491."""
+    if advantage.critic.lam is not None:
+        advantages = _gae(
+            rewards, samples, gamma=advantage.gamma, lam=advantage.critic.lam, alpha=None
+        )
+    return advantages + samples.column("old_values")
+
+
 def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Samples:
     """Return a batch of the rows that train, with advantages and (for a critic) returns, in
     float64. They come from the reward on the last token, and -kl_coef KL on every token if the
@@ -223,7 +248,9 @@ def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Sample
         ends = samples.mask.sum(1, keepdim=True).long() - 1
         rewards = rewards.scatter_add(1, ends, samples.reward[:, None])
     advantages = compute_advantages(rewards, samples, algo.advantage)
-    returns = advantages + samples.column("old_values") if algo.critic else None
+    returns = None
+    if isinstance(algo.advantage, Gae):
+        returns = critic_returns(rewards, samples, algo.advantage, advantages)
     trains = torch.ones(len(samples), dtype=torch.bool)
     if algo.masks_cut_off:
         trains &= ~samples.is_cut_off

@@ -133,6 +133,8 @@ class GroupBatch:
         limit = 1 if rule is None else rule.max_gen_batches or math.inf
         if missing <= 0 or self.gen_batches >= limit:
             return 0
+        if rule is not None and rule.gen_batch_size is not None:
+            return rule.gen_batch_size
         share = 1.0
         if self.sampled:
             n_trained = sum(trains(group, self.algo) for group in self.sampled)

@@ -24,6 +24,8 @@ class Critic(Choice):
     """Largest move of a value away from its value before the update. None means unbounded."""
     warmup: int = Field(0, ge=0)
     """Number of first steps in which only the critic learns."""
+    lam: float | None = Field(None, ge=0, le=1)
+    """Lambda of the returns that the critic learns. None means that of the advantages."""
     cut_off_value: Literal["zero", "bootstrap"] = "zero"
     """Value after a response that was cut off (after a true end it is 0)."""
 
@@ -47,6 +49,9 @@ class Gae(Advantage):
     """Discount of a token."""
     lam: float = Field(0.95, ge=0, le=1)
     """Lambda of generalized advantage estimation."""
+    alpha: float | None = Field(None, gt=0)
+    """Length-adaptive lambda in place of lam: 1 - 1/(alpha l), at least 0, for a response of l
+    tokens. None means lam."""
     critic: Critic = Critic()
 
 
@@ -327,6 +332,8 @@ class GroupFilter(Choice):
 
     max_gen_batches: int = Field(4, ge=0)
     """Most rounds of sampling per step to fill its batch. 0 means no limit."""
+    gen_batch_size: int | None = Field(None, ge=1)
+    """Number of problems that a round samples. None means as many as the batch will need."""
     on_cap: Literal["train", "skip", "stop"] = "train"
     """When the cap is reached: train on what there is, skip the update, or stop the run."""
 

@@ -277,6 +277,15 @@ class Config(Section):
                 "algorithm.kl.reference.mix below 1 with lora.rank or optim.weights bfloat16: the "
                 "factors of a product, or rounded weights, do not mix; use mix 1"
             )
+        rounds = algo.filter
+        if rounds is not None and rounds.gen_batch_size and rounds.max_gen_batches:
+            most = rounds.gen_batch_size * rounds.max_gen_batches
+            if most < self.rollout.prompts:
+                raise ValueError(
+                    f"algorithm.filter.gen_batch_size {rounds.gen_batch_size} in "
+                    f"{rounds.max_gen_batches} rounds never fills a batch of rollout.prompts "
+                    f"{self.rollout.prompts}; raise it, or algorithm.filter.max_gen_batches"
+                )
         metrics = ["auto", "accuracy", "reward", *(term.name for term in self.reward.terms)]
         if isinstance(algo.filter, Mixed) and algo.filter.metric not in metrics:
             raise ValueError(

@@ -1,5 +1,6 @@
 """Measure a policy by the first half of the training loop, and summarize what it sampled."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
@@ -14,6 +15,21 @@ from rlvr_cli.evaluation.report import Cluster, tally_of
 from rlvr_cli.rollout.sampler import Sampler
 
 _MOST_LEVELS = 12
+
+REFLECTIONS = (
+    "wait",
+    "hold on",
+    "on second thought",
+    "let me check",
+    "let me verify",
+    "let me recheck",
+    "let me reconsider",
+    "double-check",
+    "check again",
+    "re-evaluate",
+)
+"""Words of self-checking, of which the papers count some in their "aha moments"."""
+_REFLECTION = re.compile(rf"\b(?:{'|'.join(REFLECTIONS)})\b", re.IGNORECASE)
 
 Evaluation = dict[str, Any]
 """The figures of one evaluation with its settings, as JSON values (`summarize`)."""
@@ -127,6 +143,7 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
         "reward": mean(r.reward for r in rollouts if r.reward is not None),
         "pass@1": pass_at_1(groups),
         "response_length": mean(tokens),
+        "reflections": mean(bool(_REFLECTION.search(rollout.text)) for rollout in rollouts),
         "mixed_share": mean(group.is_mixed for group in groups),
         "format_share": mean(verdict.format_ok for verdict in judged) if has_format else None,
         "unjudged_share": mean(not r.has_verdict for r in rollouts),

@@ -16,11 +16,15 @@ from rlvr_cli.algorithm.advantage import (
     group_centered,
     group_normalized,
     leave_one_out,
+    length_adaptive_lambda,
     reward_to_go,
     top_entropy_only,
     whiten,
+    with_advantages,
 )
+from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import (
+    Critic,
     Divergence,
     Gae,
     GroupBaseline,
@@ -258,3 +262,38 @@ def test_a_share_that_is_a_whole_number_of_tokens_keeps_so_many(share, tokens, k
     entropy = torch.arange(tokens, dtype=torch.float64).reshape(1, tokens)
     ones = torch.ones_like(entropy)
     assert top_entropy_only(ones, entropy, ones, share).sum() == kept
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3, 1.0])
+def test_length_adaptive_lambda_by_hand_and_the_critics_own(alpha):
+    """Policy: sums of deltas with lambda 1 - 1/(alpha l). Critic, lambda 1: true returns."""
+    _, batch = make_batch()
+    critic = Critic(lam=1.0)
+    algo = Algorithm(advantage=Gae(gamma=GAMMA, lam=0.123, alpha=alpha, critic=critic))
+    actual = with_advantages(batch, algo, 0.0)
+    rewards = torch.zeros_like(batch.mask)
+    for row, end in enumerate(batch.mask.sum(1).int().tolist()):
+        rewards[row, end - 1] = batch.reward[row]
+    for row, (earned, values) in enumerate(rows_of(rewards, batch)):
+        T = len(earned)
+        lam = max(0.0, 1 - 1 / (alpha * T))
+        delta = [earned[t] + GAMMA * values[t + 1] - values[t] for t in range(T)]
+        for t in range(T):
+            expected = sum((GAMMA * lam) ** i * delta[t + i] for i in range(T - t))
+            assert float(actual.advantages[row, t]) == pytest.approx(expected, abs=1e-12)
+            returned = sum(GAMMA**i * earned[t + i] for i in range(T - t))
+            returned += GAMMA ** (T - t) * values[T]
+            assert float(actual.returns[row, t]) == pytest.approx(returned, abs=1e-12)
+    assert bool((actual.returns[batch.mask == 0] == 0).all())
+
+
+def test_length_adaptive_lambda_at_the_papers_alpha():
+    mask = (torch.arange(400)[None] < torch.tensor([[10], [20], [40], [200], [400]])).double()
+    actual = length_adaptive_lambda(mask, 0.05)
+    assert actual.tolist() == pytest.approx([0, 0, 0.5, 0.9, 0.95])
+
+
+def test_a_critic_without_a_lambda_learns_the_policys_returns():
+    _, batch = make_batch()
+    actual = with_advantages(batch, Algorithm(advantage=Gae(lam=0.7)), 0.0)
+    torch.testing.assert_close(actual.returns, actual.advantages + batch.old_values)

@@ -356,3 +356,32 @@ def test_without_a_cap_the_search_goes_on():
     for number in range(50):
         assert batch.problems_needed() > 0
         batch.add([make_group(number, RIGHT, RIGHT)])
+
+
+def rounds(size: int, source: Source, **fields) -> tuple[GroupBatch, list[Group]]:
+    """Fill a batch, and return it with the groups that the next one begins with."""
+    algo = DAPO.model_copy(update={"filter": Mixed(metric="accuracy", **fields)})
+    batch = GroupBatch(size, algo, [])
+    while missing := batch.problems_needed():
+        batch.add(source(missing))
+    return batch, batch.finish()
+
+
+def test_a_round_draws_gen_batch_size_problems():
+    """Every third group is mixed: 0 and 3 of the first round of six, 6 and 9 of the second."""
+    source = Source(mixed_every=3)
+    batch, carried = rounds(4, source, gen_batch_size=6)
+    assert source.counts == [6, 6]
+    assert names(batch.groups) == [0, 3, 6, 9]
+    assert carried == []
+    source = Source(mixed_every=3)
+    batch, carried = rounds(4, source, gen_batch_size=18)
+    assert source.counts == [18]  # DAPO: 1,536 for 512
+    assert (names(batch.groups), names(carried)) == ([0, 3, 6, 9], [12, 15])
+
+
+def test_rounds_of_gen_batch_size_end_at_the_cap():
+    source = Source(mixed_every=100)
+    batch, _ = rounds(4, source, gen_batch_size=5, max_gen_batches=3)
+    assert source.counts == [5, 5, 5]
+    assert (batch.gen_batches, len(batch.sampled), names(batch.groups)) == (3, 15, [0])

@@ -20,6 +20,7 @@ def test_the_presets_of_the_design():
     in_reward = (("k1", "reward"), None, None)
     assert rows == {
         "ppo": ("gae", "clip", "token_mean", *in_reward),
+        "vapo": ("gae", "clip", "token_mean", None, None, None),
         "grpo": ("group_normalized", "clip", "sequence_mean", ("k3", "loss"), None, None),
         "dapo": ("group_normalized", "clip", "token_mean", None, "mixed", "soft"),
         "dppo": ("group_normalized", "dppo", "token_mean", ("k2", "loss"), None, None),
@@ -47,6 +48,9 @@ def test_the_numbers_of_the_presets():
     assert isinstance(ppo.advantage, Gae)
     assert (ppo.advantage.gamma, ppo.advantage.lam, ppo.mini_batches) == (1.0, 1.0, 2)
     assert (ppo.critic.kind, ppo.critic.clip, ppo.critic.warmup) == ("own", 0.2, 2)
+    vapo = ALGORITHMS["vapo"]
+    assert vapo.surrogate == Clip(low=0.2, high=0.28)
+    assert (vapo.advantage.alpha, vapo.critic.lam, vapo.positive_nll) == (0.05, 1.0, 0.1)
     assert ALGORITHMS["dapo"].surrogate == Clip(low=0.2, high=0.28)
     assert ALGORITHMS["dapo"].advantage == GroupNormalized(deviation="sample")
     assert ALGORITHMS["dppo"].surrogate.fields == {"low": 0.2, "high": 0.2}
@@ -71,7 +75,7 @@ def test_the_numbers_of_the_presets():
     moved = {name: kind for name, kind in references.items() if kind != "fixed"}
     assert moved == {"ppo_penalty": "old", "dppo": "old", "opd": "teacher"}
     whitened = {name for name, row in ALGORITHMS.items() if row.whiten}
-    assert whitened == {"ppo", "ppo_penalty", "reinforce++", "reinforce++_baseline"}
+    assert whitened == {"vapo", "ppo", "ppo_penalty", "reinforce++", "reinforce++_baseline"}
     assert ALGORITHMS["luspo"].surrogate.fields == {"low": 2e-3, "high": 2.5e-3}
     assert ALGORITHMS["sapo"].surrogate.fields == {"tau_pos": 1.0, "tau_neg": 1.05}
     weights = {"k_pos": 2.0, "lam_pos": 3.0, "k_neg": 3.0, "lam_neg": 2.0}

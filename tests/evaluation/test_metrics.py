@@ -1,5 +1,7 @@
 """The figures of a step from groups made by hand."""
 
+from dataclasses import replace
+
 import pytest
 from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt, made_rollout
 
@@ -40,6 +42,7 @@ def test_everything_sampled_in_a_step_by_hand():
         "reward": pytest.approx((3 - 2) / 5),
         "pass@1": 0.5,
         "response_length": pytest.approx((2 * 2 + 3 * 5 + 2 * 1 + 9) / 8),
+        "reflections": 0.0,
         "mixed_share": 0.25,
         "format_share": pytest.approx(6 / 7),
         "unjudged_share": pytest.approx(3 / 8),
@@ -79,3 +82,22 @@ def test_problems_without_levels_or_with_a_level_each_have_no_table():
     assert by_level([of_level(n, RIGHT) for n in range(13)]) == {}
     assert len(by_level([of_level(n, RIGHT) for n in range(12)])) == 12
     assert by_level([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("Wait, that is 8.", True),
+        ("So 7. WAIT!", True),
+        ("Let me check: 3 + 4 = 7.", True),
+        ("I double-check it.", True),
+        ("Hold on.", True),
+        ("The waiter waits for 3 minutes.", False),
+        ("Check the 2 boxes.", False),
+        ("", False),
+    ],
+)
+def test_a_response_that_checks_itself_is_counted(text, is_one):
+    other = HALF.rollouts[0]
+    group = replace(HALF, rollouts=(other, replace(other, text=text)))
+    assert rollout_metrics([group])["reflections"] == is_one / 2

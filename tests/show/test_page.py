@@ -125,6 +125,9 @@ def test_in_a_browser_it_draws_filters_sorts_and_runs_nothing_of_a_model(browser
     file.write_text(page([open_source(run) for run in runs]))
     view = opened(browser, file, message, **look)
     assert "held_out_pass@1/b" in view.inner_text("#charts")
+    (title,) = view.query_selector_all("#charts h3 >> text=/^held-out sets$/")
+    legend = title.evaluate("one => one.parentElement.querySelector('.u-legend').innerText")
+    assert "pass@1 b" in legend
     assert "a 95 % from" in view.inner_text("#charts")
     assert view.locator("canvas").count() == len(view.query_selector_all(".chart")) > 6
     assert "optim.lr" in view.inner_text("#tables")

@@ -38,6 +38,14 @@ function curves() {
     return steps.map((step) => at.get(step) ?? null);
   };
   let drawn = 0;
+  const sets = Object.keys(DATA.glossary).filter((key) => key.startsWith("held_out_pass@1"));
+  if (sets.length > 1) {
+    const lines = DATA.runs.flatMap((run, place) => sets.flatMap((set, color) => [set, set.replace("pass@1", "cons@k")].filter((key) => run.metrics[key]).map((key, isDashed) => ({
+      label: `${DATA.runs.length > 1 ? `${run.name} ` : ""}${key.replace("held_out_", "").replace("/", " ")}`, run: place, values: aligned(run, key),
+      style: { stroke: COLORS[color % COLORS.length], width: 2, dash: isDashed ? [6, 4] : [], points: { show: true } },
+    }))));
+    plot($(drawn++ < 6 ? "charts" : "more"), "held-out sets", "pass@1 of each set, and dashed its cons@k. The first set has no name.", steps, lines, [0, 1]);
+  }
   for (const [key, note] of Object.entries(DATA.glossary)) {
     const having = DATA.runs.map((run, place) => [run, place]).filter(([run]) => (run.metrics[key] || []).some((one) => one !== null));
     if (!having.length) continue;
