@@ -38,7 +38,7 @@ EVERY = 10
 TRL = ("trl", "trl_all")
 TEACHER = "TEACHER"
 """In an arm: the directory of the default run that is made once, for all arms to learn from."""
-PRESETS = tuple(name for name in ALGORITHMS if name not in ("sft", "opd"))
+PRESETS = tuple(name for name in ALGORITHMS if name not in ("sft", "opd", "vapo"))
 _TRAIN = "--train"
 
 PLAIN = ["algo=grpo", "algorithm.kl=none"]
