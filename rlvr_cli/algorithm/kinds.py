@@ -4,7 +4,7 @@ A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, 
 fields that the component takes. To add one, write the function there and its class here.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -86,6 +86,15 @@ class Divergence(Advantage):
 
     reads_rewards: ClassVar[bool] = False
     kind: Literal["divergence"]
+
+
+def advantages_by_token() -> list[str]:
+    """Return the kinds of advantages for which each token has a reward of its own."""
+    names: list[str] = []
+    for advantage in Advantage.__subclasses__():
+        if advantage.reads_rewards and not advantage.needs_group:
+            names += get_args(advantage.model_fields["kind"].annotation)
+    return names
 
 
 class Surrogate(Choice):
