@@ -346,7 +346,8 @@ def test_groups_with_rewards_in_places_are_carried_over_and_resumed_bit_for_bit(
         "base: reinforce++\nfilter: {kind: mixed, metric: reward, max_gen_batches: 0}\n"
         "mini_batches: 1\n"
     )
-    command = (*SMALL[:-1], "row.yaml", *ONE, "--reward", "my.py:odd")
+    # Of this seed the second round brings a group too many.
+    command = (*SMALL[:-1], "row.yaml", *ONE, "--prompts", 3, "--seed", 2, "--reward", "my.py:odd")
     (step, _) = trained(*command, "--steps", 2, "--out", "whole")
     trained(*command, "--steps", 1, "--out", "a")
     state = json.loads(Path("a/checkpoints/step-1/trainer/state.json").read_text())
