@@ -5,7 +5,7 @@
         --set reward.memory_mb=1000000 --set reward.timeout=60
 
 Each of reward.workers processes loads the model, in the time of its first response. Their limit
-of memory counts addresses, and torch reserves far more of them than it uses.
+of memory counts addresses, and CUDA reserves more of them than it uses.
 """
 
 import math

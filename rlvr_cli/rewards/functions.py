@@ -185,8 +185,8 @@ def _checked_places(value: Sequence[Any], length: int) -> list[tuple[int, float]
     """Return a reward in places: what is earned up to how many of the `length` characters."""
     try:
         places = [(operator.index(characters), reward) for characters, reward in value]
-        is_finite = all(_is_number(reward) for _, reward in places)
-        is_finite = is_finite and _is_number(sum(reward for _, reward in places))
+        rewards = [reward for _, reward in places]
+        is_finite = all(map(_is_number, rewards)) and _is_number(sum(rewards))
     except (TypeError, ValueError):
         is_finite = False
     if not is_finite:

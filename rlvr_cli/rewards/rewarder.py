@@ -172,11 +172,7 @@ class Rewarder:
                 if isinstance(score, list):
                     user_values[scores.name] = math.fsum(reward for _, reward in score)
                     weight = weights.get(scores.name, 0.0)
-                    places += [
-                        (characters, weight * reward)
-                        for characters, reward in score
-                        if weight * reward and characters < len(rollout.text)
-                    ]
+                    places += _before_the_end(score, weight, len(rollout.text))
                 elif not isinstance(score, str):
                     user_values[scores.name] = score
                 elif verification is not None and scores.name in weights:
@@ -218,3 +214,14 @@ class Rewarder:
 def _score(value: Any) -> Any:
     """Return what a function gave a response, without the figures beside it."""
     return value[SCORE] if isinstance(value, dict) else value
+
+
+def _before_the_end(
+    places: Sequence[tuple[int, float]], weight: float, length: int
+) -> list[tuple[int, float]]:
+    """Return what is earned before the end of a text of `length` characters, weighted."""
+    return [
+        (characters, weight * reward)
+        for characters, reward in places
+        if weight * reward and characters < length
+    ]

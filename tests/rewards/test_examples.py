@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 JUDGE, CLASSIFIER = EXAMPLES / "judge.py", EXAMPLES / "reward_model.py"
 SUM = Problem("sum", "2 + 1", "3")
 MIB = 16_384
-"""Of addresses, which torch takes some GiB of."""
+"""Of addresses, of which torch reserves more than it uses."""
 
 
 def rewarded(file: Path, *responses: str) -> tuple[list, dict]:
