@@ -55,7 +55,11 @@ class Handler(BaseHTTPRequestHandler):
             self.server.seen.append(("POST", self.path, self.headers, body))
             self.server.counts[body["messages"][-1]["content"]] += 1
             times = self.server.counts[body["messages"][-1]["content"]]
+            self.server.at_once += 1
+            self.server.most_at_once = max(self.server.most_at_once, self.server.at_once)
         time.sleep(self.server.seconds)
+        with self.server.lock:
+            self.server.at_once -= 1
         path = self.path
         if "busy" in path and times == 1:
             self.send(429, {"error": {"message": "slow down"}}, {"Retry-After": "0.01"})
@@ -117,6 +121,7 @@ class Server(ThreadingHTTPServer):
         self.seconds = seconds
         self.seen: list[tuple[str, str, Any, Any]] = []
         self.counts: Counter[str] = Counter()
+        self.at_once = self.most_at_once = 0
         self.lock = threading.Lock()
 
     def handle_error(self, request: object, client_address: object) -> None:

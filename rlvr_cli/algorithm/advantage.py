@@ -232,8 +232,8 @@ def critic_returns(rewards: Tensor, samples: Samples, advantage: Gae, advantages
 
 def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Samples:
     """Return a batch of the rows that train, with advantages and (for a critic) returns, in
-    float64. They come from the reward on the last token, and -kl_coef KL on every token if the
-    penalty is in the reward.
+    float64. They come from the reward, which is on the last token unless some was earned earlier,
+    and -kl_coef KL on every token if the penalty is in the reward.
 
     Cut-off responses that are masked and rejected ones count in the baseline and then leave. So do
     those without a likelihood.
@@ -246,7 +246,9 @@ def with_advantages(samples: Samples, algo: Algorithm, kl_coef: float) -> Sample
         rewards += -kl_coef * divergence
     if algo.advantage.reads_rewards:
         ends = samples.mask.sum(1, keepdim=True).long() - 1
-        rewards = rewards.scatter_add(1, ends, samples.reward[:, None])
+        earlier = samples.column("earlier_rewards")
+        rest = samples.reward - earlier.sum(1)
+        rewards = (rewards + earlier).scatter_add(1, ends, rest[:, None])
     advantages = compute_advantages(rewards, samples, algo.advantage)
     returns = None
     if isinstance(algo.advantage, Gae):

@@ -67,6 +67,8 @@ def is_uniform(
 def _differ_in_reward(
     rollouts: Sequence[Rollout], algo: Algorithm, max_tokens: int, weightless: Collection[str]
 ) -> bool:
+    if any(rollout.places for rollout in rollouts):
+        return True  # equal sums, maybe, but not the same for all tokens
     if not algo.normalizes_each:
         return are_different(shaped_reward(rollout, algo, max_tokens) for rollout in rollouts)
     rewards = {name for rollout in rollouts for name in rollout.rewards if "/" not in name}

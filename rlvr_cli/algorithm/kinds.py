@@ -4,7 +4,7 @@ A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, 
 fields that the component takes. To add one, write the function there and its class here.
 """
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -41,6 +41,11 @@ class Advantage(Choice):
     """Whether the reward of the response is a part of it."""
     has_baseline: ClassVar[bool] = True
     """Whether equal rewards give no gradient."""
+
+    @property
+    def is_by_token(self) -> bool:
+        """Return whether each token has a reward of its own."""
+        return self.reads_rewards and not self.needs_group
 
 
 class Gae(Advantage):
@@ -116,6 +121,15 @@ class OwnAdvantage(OwnChoice, Advantage):
     def has_baseline(self) -> bool:  # type: ignore[override]
         """Return whether equal rewards certainly give no gradient."""
         return self.per == "response"
+
+
+def advantages_by_token() -> list[str]:
+    """Return the kinds of advantages for which each token has a reward of its own."""
+    names: list[str] = []
+    for advantage in Advantage.__subclasses__():
+        if advantage.reads_rewards and not advantage.needs_group:
+            names += get_args(advantage.model_fields["kind"].annotation)
+    return names
 
 
 class Surrogate(Choice):

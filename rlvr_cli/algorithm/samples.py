@@ -1,6 +1,7 @@
 """The batch that one step trains on: a row a response, a column a fact, filled stage by stage."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,8 @@ class Samples:
     terms: Tensor | None = None
     """[B, rewards, 2]: the value and the weight of each reward, the length's penalty last. None if
     only their sum counts."""
+    earlier_rewards: Tensor | None = None
+    """[B, T]: what of the reward was earned before the end. None if nothing was."""
     old_logprobs: Tensor | None = None
     """LOG-PROBABILITIES of the policy that sampled: the trainer's, or all the engine's. None if a
     batch trains once (`Updater` says which ones the loss takes then)."""
@@ -89,9 +92,11 @@ def to_samples(
     max_tokens: int,
     weight_version: int,
     terms: Sequence[Reward] = (),
+    tokenizer: Any = None,
 ) -> Samples:
     """Return the responses of the groups that may train as a batch. `terms` are the rewards, for an
-    algorithm that normalizes each by itself."""
+    algorithm that normalizes each by itself. The tokenizer finds the tokens of rewards that were
+    earned before the end."""
     rollouts: list[Rollout] = []
     places: list[int] = []  # of each rollout's group
     for place, group in enumerate(groups):
@@ -116,6 +121,11 @@ def to_samples(
         rollout_logprobs=_padded([completion.logprobs for completion in completions], T),
         token_figures=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
     )
+    if any(rollout.places for rollout in rollouts):
+        samples.earlier_rewards = torch.zeros_like(mask)
+        for row, rollout in zip(samples.earlier_rewards, rollouts, strict=True):
+            for characters, reward in rollout.places:
+                row[token_at(rollout, characters, tokenizer)] += reward
     if algo.normalizes_each:
         rows = []
         for rollout in rollouts:
@@ -127,6 +137,19 @@ def to_samples(
         shape = len(rollouts), len(terms) + 1, 2
         samples.terms = torch.tensor(rows, dtype=torch.float64).reshape(shape)
     return samples
+
+
+def token_at(rollout: Rollout, characters: int, tokenizer: Any) -> int:
+    """Return the number of the first token with which the decoded tokens begin as the first
+    `characters` of the text do: the one that completes the last of them."""
+    token_ids = list(rollout.completion.token_ids)
+    beginning = rollout.text[:characters]
+
+    def has_begun(token: int) -> bool:
+        text = tokenizer.decode(token_ids[: token + 1], skip_special_tokens=True)
+        return bool(text.startswith(beginning))
+
+    return bisect_left(range(len(token_ids) - 1), True, key=has_begun)
 
 
 def _padded(rows: Sequence[Sequence[float]], T: int) -> Tensor:

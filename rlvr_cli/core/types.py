@@ -111,6 +111,9 @@ class Rollout:
     rewards: Mapping[str, float] = field(default_factory=dict)
     """The rewards by name whose weighted sum is `reward`, if there are others than `math`, and
     figures of them as NAME/FIGURE."""
+    places: tuple[tuple[int, float], ...] = ()
+    """What of `reward` is earned before the end of the text: the number of characters up to there,
+    and the weighted reward. The last token earns the rest."""
 
     def reward_of(self, name: str) -> float | None:
         """Return one of the rewards. Return None if its function left the response out."""
@@ -178,6 +181,7 @@ def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[J
                     "verification": rollout.verification and vars(rollout.verification),
                     "reward": rollout.reward,
                     "rewards": rollout.rewards,
+                    "places": rollout.places,
                 }
                 for rollout in group.rollouts
             ],
@@ -195,6 +199,7 @@ def groups_from_json(rows: Sequence[JsonObject], prompts: Sequence[Prompt]) -> l
         for sample, values in enumerate(row["rollouts"]):
             fields = dict(values)
             fields["completion"] = Completion(**fields["completion"])
+            fields["places"] = tuple(map(tuple, fields.get("places", ())))
             verification = fields["verification"]
             if verification is not None:
                 verdict = Verdict(verification["verdict"])

@@ -1,7 +1,7 @@
 """Write responses as the rows of train, eval and sample, and read them again."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeVar
@@ -68,6 +68,7 @@ def row_of(
     verification: Verification | None,
     reward: float | None,
     rewards: Mapping[str, float] = MappingProxyType({}),
+    places: Sequence[tuple[int, float]] = (),
 ) -> ResponseRow:
     """Build the row of a response from its problem, the `values` of `RESPONSE_KEYS` and, if it was
     judged, its verdict. The problem's other fields follow, and replace nothing."""
@@ -86,6 +87,8 @@ def row_of(
         row["verifier"] = verification.format
     if rewards:
         row["rewards"] = rewards
+    if places:
+        row["places"] = places
     for key, value in problem.extra.items():
         if key not in ROW_KEYS:
             row.setdefault(key, value)
@@ -108,6 +111,7 @@ def response_row(rollout: Rollout) -> ResponseRow:
         rollout.verification,
         rollout.reward,
         rollout.rewards,
+        rollout.places,
     )
 
 

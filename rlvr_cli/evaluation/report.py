@@ -186,7 +186,7 @@ def field_value(row: Mapping[str, Any], field: str) -> Any:
 def check_fields(by: Sequence[str], rows: Sequence[Mapping[str, Any]], data: str) -> None:
     """Raise UserError for a path of a field that no row of the set's problems has. Fields of a
     response do not count."""
-    names = sorted({key for row in rows for key in row} - {*ROW_KEYS, "rewards"})
+    names = sorted({key for row in rows for key in row} - {*ROW_KEYS, "rewards", "places"})
     for field in by:
         values = [field_value(row, field) for row in rows]
         has_value = any(value is not None for value in values)

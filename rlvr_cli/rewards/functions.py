@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import math
+import operator
 import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -61,7 +62,8 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
 
     A question has the number of a `function`, `rows`, `responses`, the number of the `step` and, if
     the problem is a chat, its `chat`; an empty one asks what was loaded. Each reply has the
-    function's source. A reward is a number, None, or a dictionary with `score` and figures.
+    function's source. A reward is a number, a list of (characters, reward), None, or a dictionary
+    with one of them as `score` and figures.
     """
     os.chdir(directory)
     sys.dont_write_bytecode = True
@@ -107,7 +109,8 @@ def _compute(function: _Function, question: _Reply) -> list[Any]:
     responses = question["responses"]
     if len(results) != len(responses):
         raise CodeError(f"it returned {len(results)} rewards for {len(responses)} responses")
-    return [_checked(result) for result in results]
+    pairs = zip(results, responses, strict=True)
+    return [_checked(result, len(response)) for result, response in pairs]
 
 
 async def _gathered(results: Sequence[Awaitable[Any]]) -> list[Any]:
@@ -150,8 +153,9 @@ def _listed(result: Any) -> list[Any]:
     raise CodeError(f"it returned {format_value(result)}, not a list of rewards")
 
 
-def _checked(value: Any) -> Any:
-    """Return a reward as a number, None, or a dictionary of `score` and the figures beside it."""
+def _checked(value: Any, length: int) -> Any:
+    """Return the reward of a response of `length` characters as a number, None, places, or a
+    dictionary of `score` and the figures beside it."""
     if value is None:
         return None
     if isinstance(value, Mapping):
@@ -160,10 +164,33 @@ def _checked(value: Any) -> Any:
         if isinstance(value[SCORE], Mapping):
             raise CodeError(f"it returned {format_value(value)}, whose {SCORE} is no number")
         figures = {str(name): float(x) for name, x in value.items() if _is_number(x)}
-        return {**figures, SCORE: _checked(value[SCORE])}
+        return {**figures, SCORE: _checked(value[SCORE], length)}
+    if isinstance(value, list | tuple):
+        return _checked_places(value, length)
     if not _is_number(value):
         raise CodeError(f"it returned {format_value(value)}, not a finite number")
     return float(value)
+
+
+def _checked_places(value: Sequence[Any], length: int) -> list[tuple[int, float]]:
+    """Return a reward in places: what is earned up to how many of the `length` characters."""
+    try:
+        places = [(operator.index(characters), reward) for characters, reward in value]
+        rewards = [reward for _, reward in places]
+        is_finite = all(map(_is_number, rewards)) and _is_number(sum(rewards))
+    except (TypeError, ValueError):
+        is_finite = False
+    if not is_finite:
+        raise CodeError(
+            f"it returned {format_value(value)}, not a finite number or [(characters, reward), …]"
+        )
+    ends = [0, *(characters for characters, _ in places), length]
+    if ends != sorted(ends):
+        raise CodeError(
+            f"it returned {format_value(value)}, whose places do not ascend from 0 to the "
+            f"{length} characters of the response"
+        )
+    return [(characters, float(reward)) for characters, reward in places]
 
 
 def _is_number(value: Any) -> bool:

@@ -1,6 +1,7 @@
 """Reward judged responses, by the verdict and by the user's functions, which run in workers."""
 
 import json
+import math
 import os
 import time
 from collections.abc import Sequence
@@ -8,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
+from rlvr_cli.algorithm.kinds import Advantage, Return, advantages_by_token
 from rlvr_cli.algorithm.reward import BUILT_IN, MAJORITY, RewardConfig, combine_rewards
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
@@ -38,7 +40,12 @@ class Rewarder:
     `reward.sources` names.
     """
 
-    def __init__(self, config: RewardConfig | None = None, max_tokens: int = 1) -> None:
+    def __init__(
+        self,
+        config: RewardConfig | None = None,
+        max_tokens: int = 1,
+        advantage: Advantage | None = None,
+    ) -> None:
         self.config = config or RewardConfig()
         self.user_rewards = [term for term in self.config.terms if term.is_user_code]
         self.sources: dict[str, str] = {}
@@ -50,6 +57,7 @@ class Rewarder:
         self.seconds = 0.0
         """Time spent waiting for functions since the start."""
         self._max_tokens = max_tokens
+        self._advantage = advantage or Return(kind="return")
         self._takes_group: list[bool] = []
         self._has_warned = False
         if not self.user_rewards:
@@ -128,6 +136,14 @@ class Rewarder:
             )
         if reply["source"] != self.sources[term.name]:
             raise self._source_changed()
+        has_places = any(isinstance(_score(value), list) for value in reply["rewards"])
+        if has_places and term.weight and not self._advantage.is_by_token:
+            raise UserError(
+                f"reward {term.spec}: it returned rewards in places, and advantage "
+                f"{self._advantage.kind} is one number a response: use "
+                f"{', '.join(advantages_by_token())}, or return their sum (problem "
+                f"{printable(row['id']):.60})"
+            )
         return Scores(term.name, dict(zip(samples, reply["rewards"], strict=True)))
 
     def reward(self, group: Group, pending: Sequence[Pending]) -> Group:
@@ -140,26 +156,31 @@ class Rewarder:
         results = [future.result() for future in pending]
         self.seconds += time.perf_counter() - started
         terms = [term for term in self.config.terms if term.weight]
-        weighted = {term.name for term in terms if term.is_user_code}
+        weights = {term.name: term.weight for term in terms if term.is_user_code}
         rollouts = []
         for sample, rollout in enumerate(group.rollouts):
             user_values: dict[str, float | None] = {}
             figures = dict(rollout.rewards)
             majority = figures.pop(MAJORITY, None)
+            places: list[tuple[int, float]] = []
             verification = rollout.verification
             for scores in results:
                 if sample not in scores.values:
                     continue
                 value = scores.values[sample]
                 if isinstance(value, dict):
-                    user_values[scores.name] = value[SCORE]
                     for figure, number in value.items():
                         if figure != SCORE:
                             figures[f"{scores.name}/{figure}"] = number
-                elif not isinstance(value, str):
-                    user_values[scores.name] = value
-                elif verification is not None and scores.name in weighted:
-                    verification = replace(verification, verdict=Verdict.TIMEOUT, reason=value)
+                score = _score(value)
+                if isinstance(score, list):
+                    user_values[scores.name] = math.fsum(reward for _, reward in score)
+                    weight = weights.get(scores.name, 0.0)
+                    places += _before_the_end(score, weight, len(rollout.text))
+                elif not isinstance(score, str):
+                    user_values[scores.name] = score
+                elif verification is not None and scores.name in weights:
+                    verification = replace(verification, verdict=Verdict.TIMEOUT, reason=score)
             length = len(rollout.completion.token_ids) / self._max_tokens
             total, parts = combine_rewards(self.config, verification, length, user_values, majority)
             parts |= figures
@@ -171,6 +192,7 @@ class Rewarder:
                     verification=verification,
                     reward=total,
                     rewards={} if self.config.functions == ("math",) else parts,
+                    places=tuple(places),
                 )
             )
         return replace(group, rollouts=tuple(rollouts))
@@ -191,3 +213,19 @@ class Rewarder:
             f"--reward {files}: not the source that the run began with; put it back, or begin a "
             "new run with rlvr train --from"
         )
+
+
+def _score(value: Any) -> Any:
+    """Return what a function gave a response, without the figures beside it."""
+    return value[SCORE] if isinstance(value, dict) else value
+
+
+def _before_the_end(
+    places: Sequence[tuple[int, float]], weight: float, length: int
+) -> list[tuple[int, float]]:
+    """Return what is earned before the end of a text of `length` characters, weighted."""
+    return [
+        (characters, weight * reward)
+        for characters, reward in places
+        if weight * reward and characters < length
+    ]

@@ -45,6 +45,7 @@ class _Rollout(Stored):
     verification: Verification | None
     reward: float | None
     rewards: dict[str, float] = Field({})
+    places: list[tuple[Count, float]] = Field([])
 
 
 class _Group(Stored):

@@ -91,7 +91,9 @@ def open_session(
     if warning:
         LOG.warning("warning    %s", warning)
     with (
-        Rewarder(reward, plan.config.rollout.max_tokens) as rewarder,
+        Rewarder(
+            reward, plan.config.rollout.max_tokens, plan.config.algorithm.advantage
+        ) as rewarder,
         Verifier(format=plan.answer_format) as verifier,
     ):
         config = plan.config.model_copy(update={"reward": reward})

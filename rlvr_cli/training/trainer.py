@@ -108,7 +108,12 @@ class Trainer:
             self.carried_groups = batch.finish()
             record.rested = self.order.cursor - start_cursor - len(batch.sampled)
         samples = to_samples(
-            batch.groups, algo, max_tokens, self.weight_version, config.reward.terms
+            batch.groups,
+            algo,
+            max_tokens,
+            self.weight_version,
+            terms=config.reward.terms,
+            tokenizer=self.session.policy.tokenizer,
         )
         self.is_between_steps = False
         no_signal = self._no_signal_reason(batch, samples)

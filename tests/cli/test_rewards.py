@@ -282,6 +282,94 @@ def test_a_chat_s_completions_are_chats():
     assert "; its completions are texts (problem chains-train-" in line
 
 
+PLACES = """
+def steps(problem, response):
+    ends = [n for n in range(1, len(response) + 1) if n % 2 and response[n - 1].isdecimal()]
+    return [(n, n / 8) for n in ends]
+def odd(problem, response): return steps(problem, response) if int(problem["answer"]) % 2 else []
+def total(problem, response): return sum(reward for _, reward in steps(problem, response))
+def at_end(problem, response): return [(len(response), len(response) % 5 / 4)]
+def plain(problem, response): return len(response) % 5 / 4
+"""
+
+
+def test_rewards_in_places_reach_the_tokens_that_earned_them():
+    Path("my.py").write_text(PLACES)
+    gamma = ("--set", "algorithm.advantage.gamma=0.5")
+    (step,) = trained(*SMALL, *ONE, *gamma, "--reward", "my.py:steps:2", "--steps", 1, "--out", "a")
+    logged = {(row["id"], row["sample"]): row for row in rows("a", 1)}
+    ids = list(dict.fromkeys(problem for problem, _ in logged))
+    stored = json.loads(Path("a/rollouts/tokens-step-000001.json").read_text())
+    assert len(stored) == 8
+    n_early = 0
+    for tokens in stored:
+        row = logged[ids[tokens["group"] - 1], tokens["sample"]]
+        text = row["response"]
+        texts = [token.removesuffix("<|end|>") for token in tokens["text"]]
+        assert "".join(texts) == text
+        per_token = [0.0] * len(texts)
+        for n in range(1, len(text) + 1, 2):
+            if text[n - 1].isdecimal():
+                ends = [len("".join(texts[: k + 1])) for k in range(len(texts))]
+                token = next(k for k, end in enumerate(ends) if end >= n)
+                per_token[-1 if n == len(text) else token] += 2 * n / 8
+        expected = []
+        for reward in reversed(per_token):
+            expected.append(reward + 0.5 * (expected[-1] if expected else 0.0))
+        assert tokens["figures"]["advantage"] == pytest.approx(expected[::-1], abs=1e-4)
+        assert row["reward"] == 2 * row["rewards"]["steps"] == pytest.approx(sum(per_token))
+        early = row.get("places", [])
+        assert sum(reward for _, reward in early) == pytest.approx(row["reward"] - per_token[-1])
+        n_early += len(early)
+    assert n_early > 8
+    assert step["reward"] == pytest.approx(sum(row["reward"] for row in logged.values()) / 8)
+
+
+def test_a_place_at_the_end_is_the_reward_itself_and_one_before_it_is_not():
+    Path("my.py").write_text(PLACES)
+    weights = {}
+    for name in ("at_end", "plain", "steps", "total"):
+        command = ("--reward", f"my.py:{name}", "--steps", 2, "--out", name)
+        trained(*SMALL[:-1], "ppo", *ONE, *command, "--set", "algorithm.advantage.critic.warmup=0")
+        weights[name] = load_file(f"{name}/checkpoints/step-2/model.safetensors")
+    same = [value.equal(weights["plain"][key]) for key, value in weights["at_end"].items()]
+    assert all(same)
+    placed = [value.equal(weights["total"][key]) for key, value in weights["steps"].items()]
+    assert not any(placed)
+    first = [[row["reward"] for row in rows(name, 1)] for name in ("steps", "total")]
+    assert first[0] == first[1]
+
+
+def test_groups_with_rewards_in_places_are_carried_over_and_resumed_bit_for_bit():
+    Path("my.py").write_text(PLACES)
+    Path("row.yaml").write_text(
+        "base: reinforce++\nfilter: {kind: mixed, metric: reward, max_gen_batches: 0}\n"
+        "mini_batches: 1\n"
+    )
+    # Of this seed the second round brings a group too many.
+    command = (*SMALL[:-1], "row.yaml", *ONE, "--prompts", 3, "--seed", 2, "--reward", "my.py:odd")
+    (step, _) = trained(*command, "--steps", 2, "--out", "whole")
+    trained(*command, "--steps", 1, "--out", "a")
+    state = json.loads(Path("a/checkpoints/step-1/trainer/state.json").read_text())
+    assert len(state["carried"]) == step["groups_carried"] > 0
+    assert any(rollout["places"] for group in state["carried"] for rollout in group["rollouts"])
+    trained("--resume", "a", "--reward", "my.py:odd", "--steps", 2, "-q")
+    expected = load_file("whole/checkpoints/step-2/model.safetensors")
+    weights = load_file("a/checkpoints/step-2/model.safetensors")
+    assert all(weights[name].equal(expected[name]) for name in expected)
+    assert rows("whole", 2) == rows("a", 2)
+
+
+def test_places_are_refused_before_anything_is_sampled(monkeypatch):
+    sampled = []
+    monkeypatch.setattr(Sampler, "stream", lambda *args: sampled.append(args))
+    Path("my.py").write_text(PLACES)
+    command = ("--reward", "my.py:steps", "--algo", "grpo", "--steps", 1, "--out", "a")
+    line = refused("train", *SMALL[:-2], *ONE, *command)
+    assert "my.py:steps: it returned rewards in places, and advantage group_normalized is" in line
+    assert sampled == []
+
+
 def test_where_no_function_takes_a_response_it_is_said():
     Path("my.py").write_text("def reward(problem, response): pass\n")
     result = invoke("train", *SMALL, *ONE, "--reward", "my.py", "--steps", 1, "--out", "a")

@@ -68,9 +68,12 @@ def test_groups_come_back_with_their_own_prompts_and_verdicts():
 def test_every_bit_of_a_log_probability_is_kept(logprobs):
     prompt = made_prompt()
     completion = Completion(list(range(len(logprobs))), logprobs, "length")
-    group = Group(prompt, (Rollout(prompt, 0, completion, "\ud800é", None, 0.1 + 0.2),), 1)
+    places = ((1, 0.1),)
+    rollout = Rollout(prompt, 0, completion, "\ud800é", None, 0.1 + 0.2, places=places)
+    group = Group(prompt, (rollout,), 1)
     (again,) = through_json([group], [prompt])
     kept = again.rollouts[0]
     assert [x.hex() for x in kept.completion.logprobs] == [x.hex() for x in logprobs]
     assert kept.reward == math.nextafter(0.3, 1)
+    assert kept.places == ((1, 0.1),)
     assert (kept.text, kept.completion.finish_reason) == ("\ud800é", "length")

@@ -153,7 +153,7 @@ def test_lists_in_the_other_order_and_what_is_no_reward(call_function, tmp_path)
     assert call_function("own.py", "four", "")["rewards"] == [5.0, 1.0]
     (tmp_path / "own.py").write_text("def own(problem, response): return [0.98] * 99")
     assert call_function("own.py", "")["error"].endswith(
-        "0.98, 0.98, 0.98, ...], not a finite number"
+        "0.98, 0.98, 0.98, ...], not a finite number or [(characters, reward), …]"
     )
 
 

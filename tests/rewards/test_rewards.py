@@ -6,6 +6,8 @@ import pytest
 from small_groups import RIGHT, WRONG, made_group, made_prompt
 from small_trainer import Judge, Tokenizer
 
+from rlvr_cli.algorithm.choices import ALGORITHMS
+from rlvr_cli.algorithm.kinds import Advantage
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion
@@ -21,10 +23,12 @@ def make_rewarder(tmp_path, monkeypatch):
     opened = []
     monkeypatch.chdir(tmp_path)
 
-    def make(code: str, *functions: str, **settings) -> Rewarder:
+    def make(
+        code: str, *functions: str, advantage: Advantage | None = None, **settings
+    ) -> Rewarder:
         (tmp_path / "my.py").write_text(code)
         config = RewardConfig(functions=functions or ("my.py",), workers=1, **settings)
-        opened.append(Rewarder(config, max_tokens=10))
+        opened.append(Rewarder(config, max_tokens=10, advantage=advantage))
         return opened[-1]
 
     yield make
@@ -128,6 +132,34 @@ BAD = {
     ),
     "beyond floats": ("f(problem, response): return 10**400", "it returned 1000000000"),
     "beyond texts": ("f(problem, response): return 10**5000", "it returned so large a number, not"),
+    "a pair that is none": (
+        "f(problem, response): return [(1, 2, 3)]",
+        "it returned [(1, 2, 3)], not a finite number or [(characters, reward), …]",
+    ),
+    "half a character": ("f(problem, response): return [(0.5, 1)]", "it returned [(0.5, 1)], not"),
+    "NaN in a place": ("f(problem, response): return [(1, float('nan'))]", "it returned [(1, nan)"),
+    "no reward in a place": ("f(problem, response): return [(1, None)]", "it returned [(1, None)"),
+    "too large a sum": ("f(problem, response): return [(1, 1e308)] * 2", "it returned [(1, 1e+308"),
+    "before the text": (
+        "f(problem, response): return [(-1, 1)]",
+        "it returned [(-1, 1)], whose places do not ascend from 0 to the 4 characters of the resp",
+    ),
+    "beyond the text": (
+        "f(problem, response): return [(5, 1)]",
+        "it returned [(5, 1)], whose places do not ascend from 0 to the 4 characters of the resp",
+    ),
+    "a step back": (
+        "f(problem, response): return [(3, 1), (2, 1)]",
+        "it returned [(3, 1), (2, 1)], whose places do not ascend from 0 to the 4 characters of",
+    ),
+    "places of one response for a group": (
+        "f(completions): return [(1, 0.5), (4, 1)]",
+        "it returned (1, 0.5), not a finite number or [(characters, reward), …]",
+    ),
+    "places of one for two": (
+        "f(completions): return [[(1, 0.5), (4, 1)]]",
+        "it returned 1 rewards for 2 responses",
+    ),
     "raises": ("f(completions):\n    return 1 / 0", "line 2: ZeroDivisionError: division by zero"),
     "no such column": (
         "f(completions, labels): return [1, 1]",
@@ -187,6 +219,47 @@ def test_none_is_left_out_of_the_sum_with_the_other_weights_as_they_are(make_rew
         "warning    every reward with a weight is None for a response to problem a7: such "
         "responses do not train\n"
     )
+
+
+def test_rewards_in_places_are_weighed_and_their_sum_is_the_reward(make_rewarder):
+    code = (
+        "def pair(problem, response): return [(1, 0.5), (1, 0.25), (3, 0), (4, 1)]\n"
+        "def group(completions): return [[(2, 4)], None]\n"
+        "def scored(solution_str): return {'score': [(0, -1)], 'steps': 3}\n"
+        "def none(problem, response): return []\n"
+    )
+    functions = ("my.py:pair:2", "my.py:group:0.5", "my.py:scored", "my.py:none", "math")
+    group = rewarded(make_rewarder(code, *functions), made_group("a", RIGHT, RIGHT))
+    first, second = group.rollouts  # of the text `text`, of four characters
+    values = {"pair": 1.75, "scored": -1.0, "none": 0.0, "math": 1.0, "scored/steps": 3.0}
+    assert (first.rewards, second.rewards) == (values | {"group": 4.0}, values)
+    assert (first.reward, second.reward) == (2 * 1.75 + 0.5 * 4 - 1 + 1, 2 * 1.75 - 1 + 1)
+    # What is earned at the end of the text, and what is nothing, has no place before the end.
+    assert sorted(first.places) == [(0, -1.0), (1, 0.5), (1, 1.0), (2, 2.0)]
+    assert sorted(second.places) == [(0, -1.0), (1, 0.5), (1, 1.0)]
+    assert rollout_metrics([group])["reward/pair"] == 1.75
+
+
+@pytest.mark.parametrize("preset", ALGORITHMS)
+def test_places_are_refused_where_an_advantage_is_one_number_a_response(make_rewarder, preset):
+    advantage = ALGORITHMS[preset].advantage
+    if not advantage.reads_rewards:
+        return  # its rewards are refused before a function is loaded
+    code = "def reward(problem, response): return []"
+    rewarder = make_rewarder(code, "my.py", advantage=advantage)
+    if not advantage.needs_group:
+        assert rewarded(rewarder, made_group("a7", RIGHT)).rollouts[0].reward == 0
+        return
+    with pytest.raises(UserError) as refused:
+        rewarded(rewarder, made_group("a7", RIGHT))
+    line = str(refused.value)
+    assert line.startswith(
+        f"reward my.py: it returned rewards in places, and advantage {advantage.kind} is one "
+        "number a response: use gae, return, batch_baseline"
+    )
+    assert line.endswith(", or return their sum (problem a7)")
+    only_logged = make_rewarder(code, "my.py:0", "math", advantage=advantage)
+    assert rewarded(only_logged, made_group("a7", RIGHT)).rollouts[0].reward == 1
 
 
 def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(make_rewarder, tmp_path):

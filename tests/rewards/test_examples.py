@@ -1,0 +1,125 @@
+"""The rewards in examples/: a judge that is asked over the network, and a classifier."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from faulty_server import faulty_server
+from small_groups import RIGHT, made_group
+from transformers import AutoModelForSequenceClassification, LlamaConfig
+
+from rlvr_cli.algorithm.reward import RewardConfig
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem
+from rlvr_cli.evaluation.measure import rollout_metrics
+from rlvr_cli.model.loading import TINY, load_model, model_directory
+from rlvr_cli.rewards.rewarder import Rewarder
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+JUDGE, CLASSIFIER = EXAMPLES / "judge.py", EXAMPLES / "reward_model.py"
+SUM = Problem("sum", "2 + 1", "3")
+MIB = 16_384
+"""Of addresses, of which torch reserves more than it uses."""
+
+
+def rewarded(file: Path, *responses: str) -> tuple[list, dict]:
+    """The rewards of responses to the sum, and what a run would log of them."""
+    config = RewardConfig(functions=(str(file),), workers=1, memory_mb=MIB, timeout=60.0)
+    group = made_group("sum", *[RIGHT] * len(responses))
+    with Rewarder(config) as rewarder:
+        group = rewarder.reward(group, rewarder.start(SUM, responses))
+    return [rollout.reward for rollout in group.rollouts], rollout_metrics([group])
+
+
+@pytest.fixture
+def judge(monkeypatch):
+    """Ask for marks of a server that adds the numbers in what it is asked, and may fail."""
+    pytest.importorskip("openai")
+    with faulty_server(seconds=0.3) as server:
+
+        def ask(kind: str, *responses: str, file: Path = JUDGE):
+            monkeypatch.setenv("JUDGE_URL", server.url(kind))
+            return *rewarded(file, *responses), server
+
+        yield ask
+
+
+@pytest.mark.parametrize("kind", ["", "busy", "bursts", "cut"])
+def test_a_judge_marks_a_group_and_tries_again(judge, kind):
+    rewards, metrics, server = judge(kind, "it is 3", "0", "7", "8", "one")
+    # 2 + 1 of the problem and the numbers of the response, in tenths; 11 is no mark.
+    assert rewards == [0.6, 0.3, 1.0, None, 0.3]
+    assert metrics["reward/judge/failed"] == pytest.approx(0.2)
+    assert metrics["reward/judge"] == pytest.approx((0.6 + 0.3 + 1.0 + 0.3) / 4)
+    times = {"": 1, "busy": 2, "bursts": 3, "cut": 2}[kind]
+    assert len(server.seen) == 5 * times
+    assert {body["messages"][0]["role"] for *_, body in server.seen} == {"system"}
+
+
+@pytest.mark.parametrize("kind", ["broken", "page", "empty", "bare"])
+def test_a_judge_that_fails_gives_no_verdict(judge, kind):
+    rewards, metrics, server = judge(kind, "3", "4")
+    assert rewards == [None, None]
+    assert metrics["reward/judge/failed"] == 1
+    assert len(server.seen) == 2 * (3 if kind == "broken" else 1)
+
+
+def test_a_judge_is_not_waited_for_longer_than_its_bound(judge, tmp_path):
+    source = JUDGE.read_text()
+    assert source.count("SECONDS = 8") == 1
+    impatient = tmp_path / "judge.py"
+    impatient.write_text(source.replace("SECONDS = 8", "SECONDS = 0.05"))
+    assert judge("", "3", file=impatient)[0] == [None]  # the server takes 0.3 s
+
+
+def test_a_judge_sends_no_more_than_its_bounds(judge):
+    rewards, _, server = judge("", "3" + " " * 16_000, *"0123456")
+    assert rewards == [None, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
+    assert len(server.seen) == 7
+    assert server.most_at_once == 4
+
+
+def test_a_wrong_model_or_key_ends_the_run_with_a_line(judge):
+    with pytest.raises(UserError, match=r"judge\.py: line [0-9]+: NotFoundError: .*no such model"):
+        judge("gone", "3")
+
+
+@pytest.fixture
+def classifier(tmp_path, monkeypatch):
+    """A random classifier with the built-in policy's tokenizer."""
+    torch.manual_seed(0)
+    tokenizer = load_model("tiny").tokenizer
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_labels=1,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    model = AutoModelForSequenceClassification.from_config(config).eval()
+    model.save_pretrained(tmp_path / "classifier")
+    tokenizer.save_pretrained(tmp_path / "classifier")
+    monkeypatch.setenv("REWARD_MODEL", str(tmp_path / "classifier"))
+    return model, tokenizer
+
+
+def test_a_classifier_scores_problem_and_response(classifier):
+    model, tokenizer = classifier
+    responses = ("<answer>3</answer>", "4", "4 " * 3000)
+    rewards, _ = rewarded(CLASSIFIER, *responses)
+    for response, reward in zip(responses[:2], rewards, strict=False):
+        chat = [{"role": "user", "content": "2 + 1"}, {"role": "assistant", "content": response}]
+        ids = tokenizer.apply_chat_template(chat, return_tensors="pt", return_dict=True)
+        with torch.no_grad():
+            expected = model(input_ids=ids["input_ids"]).logits.item()
+        assert reward == pytest.approx(expected, abs=1e-6)
+    assert rewards[0] != rewards[1]
+    assert rewards[2] is None  # longer than 4096 tokens
+
+
+def test_a_model_without_a_score_is_no_classifier(monkeypatch):
+    monkeypatch.setenv("REWARD_MODEL", str(model_directory(TINY)))
+    with pytest.raises(UserError, match=r"is no classifier: it has no \['score.weight'\]"):
+        rewarded(CLASSIFIER, "3")
