@@ -58,15 +58,21 @@ REPEATED = {
 """A function of one's own, and the built-in settings that it repeats beyond those of grpo."""
 
 
+def forget_files() -> None:
+    """Forget the user's files that this process has run."""
+    for name in [name for name in sys.modules if name == "my" or name.startswith("user_")]:
+        del sys.modules[name]
+
+
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     """An empty directory with the parts in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("my.py").write_text(CODE)
+    forget_files()
     yield
-    for name in [name for name in sys.modules if name.startswith("user_")]:
-        del sys.modules[name]
+    forget_files()
     for part in parts.PARTS.values():
         for name in [*part.table]:
             if name not in BUILT_IN:
