@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from rlvr_cli.algorithm.reward import RewardConfig
+from rlvr_cli.algorithm.reward import RewardConfig, RewardObjects
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
@@ -78,19 +78,23 @@ class Session:
 
 @contextmanager
 def open_session(
-    plan: Plan, training: bool = False, date: datetime | None = None
+    plan: Plan,
+    training: bool = False,
+    date: datetime | None = None,
+    objects: RewardObjects | None = None,
 ) -> Iterator[Session]:
     """Load rewards, models, engine and verifier. On leaving, stop them all.
 
     Without `training`, responses are not rewarded, and no model but the policy is loaded. A chat
-    template may write the `date` of the first process, unless the settings have another.
+    template may write the `date` of the first process, unless the settings have another. `objects`
+    are the function objects among the rewards, by name.
     """
     reward = plan.config.reward if training else RewardConfig()
     warning = untried_versions(libraries(plan.config.engine))
     if warning:
         LOG.warning("warning    %s", warning)
     with (
-        Rewarder(reward, plan.config.rollout.max_tokens) as rewarder,
+        Rewarder(reward, plan.config.rollout.max_tokens, objects) as rewarder,
         Verifier(format=plan.answer_format) as verifier,
     ):
         config = plan.config.model_copy(update={"reward": reward})
