@@ -14,7 +14,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
 from rlvr_cli.core.jsonl import JsonObject, parse_json
-from rlvr_cli.core.libraries import other_verifiers
+from rlvr_cli.core.libraries import ignore_idle_warnings, other_verifiers
 from rlvr_cli.core.settings import Command
 from rlvr_cli.core.types import OnStep
 from rlvr_cli.core.versions import known_fault
@@ -280,6 +280,7 @@ def _path(path: File) -> Path | None:
 
 def _check_installation() -> None:
     """Raise UserError if the libraries here cannot be used together, as the command does."""
+    ignore_idle_warnings()
     obstacle = other_verifiers() or known_fault()
     if obstacle:
         raise UserError(obstacle)
