@@ -213,6 +213,9 @@ def test_a_run_is_evaluated_and_sampled_as_by_the_command(commands_run, tmp_path
     assert len(result.pop("rows")) == 16
     assert mine["results"] == theirs["results"] == json.loads(json.dumps([result]))
     assert mine["command"] is None
+    printed = run.evaluate(ROWS, n=1, max_tokens=8, format="csv")
+    assert printed["command"] is None  # the process is the caller's, whose arguments are not ours
+    assert capfd.readouterr().out.startswith("model,")
     for name in ("mine", "report"):
         (file,) = (tmp_path / name / "responses").iterdir()
         assert len(file.read_text().splitlines()) == 16
