@@ -1,10 +1,13 @@
 """Training from Python: the command's run, by the function that the command calls."""
 
+import inspect
 import json
 import re
 import subprocess
 import sys
+import textwrap
 import threading
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -25,10 +28,10 @@ SMALL_FLAGS = (
 ROWS = list(chains.problems("train", 8, seed=chains.SEED))
 
 
-def same_run(one: Path, other: Path) -> bool:
+def same_run(one: Path, other: Path, settings: str = "config.yaml") -> bool:
     """Whether two runs have the same settings, responses, tokens and weights, and the same metrics
     but for what was measured in seconds and bytes."""
-    patterns = ("config.yaml", "problems.jsonl", "rollouts/*", "checkpoints/*/*.safetensors")
+    patterns = (settings, "problems.jsonl", "rollouts/*", "checkpoints/*/*.safetensors")
     paths = [
         [path.relative_to(run) for pattern in patterns for path in sorted(run.glob(pattern))]
         for run in (one, other)
@@ -102,6 +105,67 @@ def test_a_run_that_a_listener_stops_is_saved_whatever_it_raises(tmp_path):
     assert (tmp_path / "run" / "checkpoints" / "step-1").is_dir()
 
 
+def test_a_function_object_gives_its_file_s_run_and_is_given_again_to_a_resume(tmp_path):
+    def brevity(problem, response):
+        return len(problem["id"]) - len(response) / 100
+
+    code = textwrap.dedent(inspect.getsource(brevity))
+    (tmp_path / "own.py").write_text(code)
+    flags = ("--reward", "math", "--reward", "own.py:brevity:0.5", "--out", "theirs")
+    done = forked(["train", "-", *SMALL_FLAGS, *flags], tmp_path, jsonl(*ROWS).encode())
+    assert done.rc == 0, done.err
+
+    def leave(metrics, groups):
+        sys.exit(5)
+
+    mine = tmp_path / "mine"
+    rewards = ["math", (brevity, 0.5)]
+    with pytest.raises(SystemExit, match="5"):
+        train(ROWS, reward=rewards, out=mine, on_step=leave, **SMALL)
+    assert (mine / "checkpoints" / "step-1").is_dir()
+    line = "its rewards are function objects; go on from Python"
+    done = forked(["train", "--resume", "mine"], tmp_path)
+    assert (done.rc, done.err.count("\n")) == (2, 1)
+    assert line in done.err
+    flags = ("--reward", "math", "--reward", "function brevity:0.5")
+    done = forked(["train", "--resume", "mine", *flags], tmp_path)
+    assert (done.rc, done.err.count("\n")) == (2, 1)
+    assert "--reward function brevity: a function object, which only a call from Python" in done.err
+    with pytest.raises(UserError, match=line):
+        train(resume=mine)
+    original = brevity
+
+    def brevity(problem, response):  # the name with another text
+        return len(response)
+
+    with pytest.raises(UserError, match="not the source that the run began with"):
+        train(resume=mine, reward=["math", (brevity, 0.5)])
+    with pytest.raises(UserError, match=line):  # without its weight
+        train(resume=mine, reward=["math", original])
+    train(resume=mine, reward=["math", (original, 0.5)])
+    assert same_run(mine, tmp_path / "theirs", settings="problems.jsonl")
+    texts = [(run / "config.yaml").read_text().splitlines() for run in (mine, tmp_path / "theirs")]
+    differing = [pair for pair in zip(*texts, strict=True) if len(set(pair)) > 1]
+    hashed = inspect.getsource(original)
+    assert differing == [
+        ("  - function brevity:0.5", "  - own.py:brevity:0.5"),
+        (
+            f"    brevity: {sha256(hashed.encode()).hexdigest()}",
+            f"    brevity: {sha256(code.encode()).hexdigest()}",
+        ),
+    ]
+
+
+def test_a_run_says_which_rewards_run_in_this_process(capfd):
+    names = {}
+    exec("def untraced(problem, response): return 1.0", names)
+    train(reward=[names["untraced"], "format:0.5"], check=True, limit=4, show=True, max_tokens=8)
+    assert (
+        "1 x untraced (its text is not known, runs in this process, without limits) + 0.5 x format"
+        in " ".join(capfd.readouterr().err.split())
+    )
+
+
 def test_rows_are_read_up_to_the_limit_only():
     def endless():
         while True:
@@ -149,6 +213,9 @@ def test_a_run_is_evaluated_and_sampled_as_by_the_command(commands_run, tmp_path
     assert len(result.pop("rows")) == 16
     assert mine["results"] == theirs["results"] == json.loads(json.dumps([result]))
     assert mine["command"] is None
+    printed = run.evaluate(ROWS, n=1, max_tokens=8, format="csv")
+    assert printed["command"] is None  # the process is the caller's, whose arguments are not ours
+    assert capfd.readouterr().out.startswith("model,")
     for name in ("mine", "report"):
         (file,) = (tmp_path / name / "responses").iterdir()
         assert len(file.read_text().splitlines()) == 16
@@ -171,7 +238,14 @@ def test_a_run_is_evaluated_and_sampled_as_by_the_command(commands_run, tmp_path
         ({"data": [{"answer": "1"}]}, "stdin:1: "),
         ({"data": []}, "stdin: no problems in it"),
         ({"data": [{"problem": "2?", "answer": object()}]}, "stdin:1: field answer is neither"),
-        ({"reward": [print]}, "--reward <built-in function print>: reward.functions must be"),
+        ({"reward": [3]}, "--reward 3: reward.functions must be a text"),
+        ({"reward": [(len, "x")]}, "--reward function len:x: a function object, which only"),
+        ({"reward": [len]}, "--reward len: a reward takes (problem, response) or"),
+        (
+            {"reward": [(len, 1), (len, 2)]},
+            "--reward function len:1 function len:2: reward.functions",
+        ),
+        ({"processes": 2}, "processes: several processes need the command, rlvr train --processes"),
         ({"data": "no.jsonl"}, "no.jsonl: "),
     ],
 )

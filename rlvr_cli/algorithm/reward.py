@@ -3,9 +3,10 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pydantic import field_validator
 
@@ -17,6 +18,10 @@ from verifiers import Verdict, Verification
 
 MAJORITY = "majority"
 BUILT_IN = ("math", "format", "length", MAJORITY)
+OBJECT = "function "
+"""Begins the spec of a function object, which only a call from Python can give."""
+RewardObjects = Mapping[str, Callable[..., Any]]
+"""The function objects among the rewards, by name."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,11 @@ class Reward:
     def is_user_code(self) -> bool:
         """Return whether the user's own code computes it."""
         return self.spec not in BUILT_IN
+
+    @property
+    def is_object(self) -> bool:
+        """Return whether it is a function object, which runs in this process."""
+        return self.spec.startswith(OBJECT)
 
 
 class RewardConfig(Section):
@@ -58,7 +68,8 @@ class RewardConfig(Section):
     memory_mb: int = setting(4096, on_resume="free", ge=64)
     """Memory limit of each of these processes, in MiB."""
     sources: dict[str, str] = setting({})
-    """SHA-256 of each function's file. The run fills it in and a resume compares it."""
+    """SHA-256 of each function's file, or of a function object's text. The run fills it in and a
+    resume compares it."""
 
     @property
     def terms(self) -> tuple[Reward, ...]:
@@ -104,7 +115,7 @@ def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
             spec = text
             weight = 1.0
         file, _, function = spec.partition(":")
-        name = re.split(r"[.:]", spec)[-1]
+        name = re.split("[.: ]", spec)[-1]
         if file.endswith(".py"):
             name = function or Path(file).stem
         if not name or not math.isfinite(weight):

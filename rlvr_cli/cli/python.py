@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.algorithm.reward import OBJECT, RewardObjects
 from rlvr_cli.cli.problems import sample_problems, write_rows
 from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
 from rlvr_cli.config import Config, Sets, flags_of
@@ -13,7 +14,7 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
 from rlvr_cli.core.jsonl import JsonObject, parse_json
-from rlvr_cli.core.libraries import other_verifiers
+from rlvr_cli.core.libraries import ignore_idle_warnings, other_verifiers
 from rlvr_cli.core.settings import Command
 from rlvr_cli.core.types import OnStep
 from rlvr_cli.core.versions import known_fault
@@ -87,7 +88,8 @@ def train(
     `data` is a source as on the command line, several of them, or the rows themselves: any iterable
     of dicts, read once and up to `limit`. They count as rows from stdin, so the run keeps a copy
     and a resume needs nothing else. `settings` have the names of the command's flags (also `n`),
-    `set` has others by dotted name.
+    `set` has others by dotted name. `reward` also takes function objects, and pairs of one with its
+    weight: they run in this process without limits, and a resume needs the same.
 
     `on_step` gets the metrics of each finished step and its groups, each a list of rows as in
     `rollouts/`. What it raises ends the run, saved, and comes out of this call. With `check` the
@@ -98,8 +100,9 @@ def train(
     _check_installation()
     display = _display(show)
     sources, rows = _sources_and_rows(data)
+    rewards, objects = _rewards(settings.pop("reward", None))
     resolved = train_config(
-        {"data": sources, **settings},
+        {"data": sources, "reward": rewards, **settings},
         resume=_path(resume),
         from_=_path(from_),
         check=check,
@@ -115,10 +118,17 @@ def train(
 
     trackers = track or ()
     if resume is not None:
-        go_on(resolved, Path(resume), display, trackers, on_step)
+        go_on(resolved, Path(resume), display, trackers, on_step, objects)
         return Run(Path(resume))
     directory = start(
-        resolved, _path(out), display, trackers, check_only=check, on_step=on_step, rows=rows
+        resolved,
+        _path(out),
+        display,
+        trackers,
+        check_only=check,
+        on_step=on_step,
+        rows=rows,
+        objects=objects,
     )
     return Run(directory)
 
@@ -173,6 +183,7 @@ def evaluate(
         judge=judge,
         format=format,
         assignments=set or (),
+        is_command=isinstance(show, Display),
     )
     flags = _flags(settings, "eval")
     names, rows = _sources_and_rows(data)
@@ -269,6 +280,7 @@ def _path(path: File) -> Path | None:
 
 def _check_installation() -> None:
     """Raise UserError if the libraries here cannot be used together, as the command does."""
+    ignore_idle_warnings()
     obstacle = other_verifiers() or known_fault()
     if obstacle:
         raise UserError(obstacle)
@@ -286,3 +298,26 @@ def _sources_and_rows(data: Any) -> tuple[list[str] | None, Iterable[Any] | None
     if isinstance(data, list | tuple) and data and all(isinstance(x, str | Path) for x in data):
         return list(map(str, data)), None
     return ["-"], data
+
+
+def _rewards(chosen: Any) -> tuple[Any, RewardObjects]:
+    """Return the rewards with a text for each function object, and these objects by name."""
+    if callable(chosen):
+        chosen = [chosen]
+    if not isinstance(chosen, list | tuple):
+        return chosen, {}
+    rewards = []
+    objects = {}
+    for reward in chosen:
+        match reward:
+            case [function, weight]:
+                ending = f":{weight}"
+            case function:
+                ending = ""
+        if not callable(function):
+            rewards.append(reward)
+            continue
+        name = getattr(function, "__name__", type(function).__name__)
+        objects[name] = function
+        rewards.append(f"{OBJECT}{name}{ending}")
+    return rewards, objects

@@ -206,7 +206,13 @@ def _refuse_code_of(saved: Iterable[Assignment]) -> None:
         if key != "reward.functions":
             continue
         with suppress(ValueError, TypeError, AttributeError):  # which resolving refuses
-            if any(reward.is_user_code for reward in parse_rewards(functions)):
+            rewards = parse_rewards(functions)
+            if any(reward.is_object for reward in rewards):
+                raise UserError(
+                    f"{origin}: its rewards are function objects; go on from Python, by train with "
+                    f"the same in reward=[…]: {', '.join(map(shortened, functions))}"
+                )
+            if any(reward.is_user_code for reward in rewards):
                 options = " ".join(f"--reward {shortened(text)}" for text in functions)
                 raise UserError(
                     f"{origin}: its rewards are code, which no directory may have run; if they "

@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from rlvr_cli.algorithm.reward import RewardObjects
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -41,18 +42,22 @@ def start(
     check_only: bool = False,
     on_step: OnStep | None = None,
     rows: Iterable[Any] | None = None,
+    objects: RewardObjects | None = None,
 ) -> Path:
     """Begin a run in a new directory, train, and return the directory.
 
-    With `check_only`, end before the first step. `rows` take the place of stdin. Raises UserError
-    if the run cannot begin.
+    With `check_only`, end before the first step. `rows` take the place of stdin, and
+    `objects` are the function objects among the rewards, by name. Raises UserError if the run
+    cannot begin.
     """
     check_trackers(trackers)
     directory = out or default_directory(config.algo, config.data.sources)
     if not check_only:
         refuse_place(directory)
     problems = _load_problems(config, rows)
-    with open_session(plan_for(config, problems), training=True, date=datetime.now()) as session:
+    with open_session(
+        plan_for(config, problems), training=True, date=datetime.now(), objects=objects
+    ) as session:
         parent = _load_parent(session)
         prompts, held_out = _prepare(session, problems, display)
         preflight(session, prompts, check_only, display)
@@ -75,6 +80,7 @@ def resume(
     display: Display,
     trackers: Sequence[str] = (),
     on_step: OnStep | None = None,
+    objects: RewardObjects | None = None,
 ) -> None:
     """Go on with a run from its newest intact checkpoint. Raises UserError if that fails."""
     check_trackers(trackers)
@@ -96,7 +102,9 @@ def resume(
         else:
             problems = _load_problems(config)
         plan = plan_for(config, problems)
-        with open_session(plan, training=True, date=first_written(directory)) as session:
+        with open_session(
+            plan, training=True, date=first_written(directory), objects=objects
+        ) as session:
             parent = None
             if newest is None or config.algorithm.has_reference_model:
                 parent = _load_parent(session)

@@ -76,10 +76,17 @@ def neutralize_logs() -> None:
     def safe(format_text: Callable[..., str]) -> Callable[..., str]:
         return lambda *args, **kwargs: _safe_text(str(format_text(*args, **kwargs)))
 
-    # transformers 5.24 renames an argument for which older versions have no other name.
-    warnings.filterwarnings("ignore", "`past_key_values` is deprecated", FutureWarning)
+    ignore_idle_warnings()
     warnings.formatwarning = safe(warnings.formatwarning)
     tqdm.format_meter = staticmethod(safe(tqdm.format_meter))  # the hub names files in bars
+
+
+def ignore_idle_warnings() -> None:
+    """Ignore the warnings of libraries about which nobody can do anything here."""
+    # transformers 5.24 renames an argument for which older versions have no other name.
+    warnings.filterwarnings("ignore", "`past_key_values` is deprecated", FutureWarning)
+    # In a notebook tqdm asks for widgets, but no bar is shown there.
+    warnings.filterwarnings("ignore", "IProgress not found")
 
 
 class _Record(logging.LogRecord):

@@ -59,6 +59,8 @@ class ReportOptions:
     judge: str = OURS
     format: str | None = TABLE
     """None is for a call from Python, which prints no figures and no rows on stdout."""
+    is_command: bool = True
+    """Whether the process is the command that makes the report."""
 
 
 def report_options(
@@ -69,6 +71,7 @@ def report_options(
     judge: str,
     format: str | None,
     assignments: Iterable[str],
+    is_command: bool = True,
 ) -> ReportOptions:
     """Check the options of a report. Raises UserError."""
     judge_versions(judge)
@@ -88,6 +91,7 @@ def report_options(
         out=out,
         judge=judge,
         format=format,
+        is_command=is_command,
     )
 
 
@@ -299,7 +303,7 @@ def publish(
         display.say("paired", "no two results have a problem in common, so there is no difference")
     report: Figures = {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": None if options.format is None else shlex.join(["rlvr", *sys.argv[1:]]),
+        "command": shlex.join(["rlvr", *sys.argv[1:]]) if options.is_command else None,
         "results": entries,
     }
     if any(result.speed for result in results):

@@ -1,7 +1,9 @@
-"""Load and call the user's reward functions, in worker processes only."""
+"""Load and call the user's reward functions: files in worker processes, objects in this one."""
 
 import asyncio
+import hashlib
 import inspect
+import json
 import math
 import operator
 import os
@@ -11,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from rlvr_cli.algorithm.reward import RewardObjects
 from rlvr_cli.core.code import CodeError, error_in_words, find_function
 from rlvr_cli.core.text import format_value, shortened
 from rlvr_cli.core.types import PROBLEM_SET
@@ -54,7 +57,7 @@ class _Function(NamedTuple):
     """Whether a question has all responses to a problem, as lists and coroutines do."""
     file: Path
     source: str
-    """SHA-256 of the file."""
+    """SHA-256 of the file, or of an object's text: empty if Python does not know that."""
 
 
 def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply]:
@@ -75,27 +78,48 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
         except BaseException as error:
             reason = f"{spec}: {error_in_words(error, Path(directory) / spec.partition(':')[0])}"
             return lambda question: {"error": reason}
+    return lambda question: _answer(loaded, question)
 
-    def answer(question: _Reply) -> _Reply:
-        if "function" not in question:
-            return {
-                "sources": [function.source for function in loaded],
-                "takes_group": [function.takes_group for function in loaded],
-                "forms": [function.form for function in loaded],
-            }
-        function = loaded[question["function"]]
+
+def answering_here(objects: RewardObjects) -> Callable[[_Reply], _Reply]:
+    """Return the function that answers as a worker does, by function objects of this process.
+
+    They get copies, as a worker's functions do, and have no limits.
+    """
+    loaded: list[_Function] = []
+    for name, function in objects.items():
+        file = Path()
+        text = ""
+        with suppress(OSError, TypeError):  # Python does not know the text of every function
+            file = Path(inspect.getfile(function))
+            text = inspect.getsource(function)
         try:
-            rewards = _compute(function, question)
-        except MemoryError:
-            raise
-        except BaseException as error:
-            reason = error_in_words(error, function.file)
-            if function.form == "TRL's form" and not isinstance(error, CodeError):
-                reason += f"; its completions are {'chats' if 'chat' in question else 'texts'}"
-            return {"source": function.source, "error": reason}
-        return {"source": function.source, "rewards": rewards}
+            loaded.append(_described(function, file, text.encode()))
+        except (CodeError, TypeError, ValueError) as error:
+            reason = f"{name}: {error_in_words(error, file)}"
+            return lambda question: {"error": reason}
+    return lambda question: _answer(loaded, json.loads(json.dumps(question, default=str)))
 
-    return answer
+
+def _answer(loaded: Sequence[_Function], question: _Reply) -> _Reply:
+    """Return the reply of the loaded functions to a question."""
+    if "function" not in question:
+        return {
+            "sources": [function.source for function in loaded],
+            "takes_group": [function.takes_group for function in loaded],
+            "forms": [function.form for function in loaded],
+        }
+    function = loaded[question["function"]]
+    try:
+        rewards = _compute(function, question)
+    except MemoryError:
+        raise
+    except BaseException as error:
+        reason = error_in_words(error, function.file)
+        if function.form == "TRL's form" and not isinstance(error, CodeError):
+            reason += f"; its completions are {'chats' if 'chat' in question else 'texts'}"
+        return {"source": function.source, "error": reason}
+    return {"source": function.source, "rewards": rewards}
 
 
 def _compute(function: _Function, question: _Reply) -> list[Any]:
@@ -205,9 +229,16 @@ def _is_number(value: Any) -> bool:
 
 def _load(spec: str, directory: str) -> _Function:
     """Find a function by its specification, and pass errors of the user's code through."""
-    function, file, source = find_function(spec, directory, GROUP, usual_name="reward")
+    function, file, _ = find_function(spec, directory, GROUP, usual_name="reward")
+    return _described(function, file, file.read_bytes())
+
+
+def _described(function: Callable[..., Any], file: Path, text: bytes) -> _Function:
+    """Return a function with its form and the checksum of its text. Raises CodeError if it has no
+    form."""
     call, form = _bound(function)
     is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
+    source = hashlib.sha256(text).hexdigest() if text else ""
     return _Function(call, form, is_async or form in ("group", "TRL's form"), file, source)
 
 

@@ -1,21 +1,29 @@
-"""Reward judged responses, by the verdict and by the user's functions, which run in workers."""
+"""Reward judged responses, by the verdict and by the user's functions."""
 
 import json
 import math
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 from rlvr_cli.algorithm.kinds import Advantage, Return, advantages_by_token
-from rlvr_cli.algorithm.reward import BUILT_IN, MAJORITY, RewardConfig, combine_rewards
+from rlvr_cli.algorithm.reward import (
+    BUILT_IN,
+    MAJORITY,
+    Reward,
+    RewardConfig,
+    RewardObjects,
+    combine_rewards,
+)
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import printable, shortened
 from rlvr_cli.core.types import Group, Problem
-from rlvr_cli.rewards.functions import SCORE, answering
+from rlvr_cli.rewards.functions import SCORE, answering, answering_here
 from verifiers import Verdict
 from verifiers.workers.pool import Pool, WorkerLostError
 
@@ -31,11 +39,26 @@ class Scores(NamedTuple):
 
 Pending = Future[Scores]
 """A function that is running on some responses of a group."""
+Ask = Callable[[dict[str, Any], int], dict[str, Any]]
+"""Gives the reply to a question that may take so many times the limit of time."""
+
+
+class _Callee(NamedTuple):
+    """A function of the user, and where it is called."""
+
+    term: Reward
+    number: int
+    """Its number among the functions that `ask` asks."""
+    takes_group: bool
+    ask: Ask
+    threads: ThreadPoolExecutor
 
 
 class Rewarder:
     """Rewards responses with the weighted sum of the configured rewards. Use as a context manager.
 
+    Functions of files run in worker processes. Function `objects` run in this process without
+    limits, one call at a time, in a thread of their own: a notebook's has an event loop already.
     Raises UserError if a function cannot be loaded, or if its source is not the one that
     `reward.sources` names.
     """
@@ -45,11 +68,12 @@ class Rewarder:
         config: RewardConfig | None = None,
         max_tokens: int = 1,
         advantage: Advantage | None = None,
+        objects: RewardObjects | None = None,
     ) -> None:
         self.config = config or RewardConfig()
         self.user_rewards = [term for term in self.config.terms if term.is_user_code]
         self.sources: dict[str, str] = {}
-        """SHA-256 of the file of each function."""
+        """SHA-256 of the file or text of each function."""
         self.forms: dict[str, str] = {}
         """The form of each function."""
         self.step = 0
@@ -58,42 +82,66 @@ class Rewarder:
         """Time spent waiting for functions since the start."""
         self._max_tokens = max_tokens
         self._advantage = advantage or Return(kind="return")
-        self._takes_group: list[bool] = []
         self._has_warned = False
-        if not self.user_rewards:
-            return
-        specs = [term.spec for term in self.user_rewards]
-        self._pool = Pool(
-            workers=self.config.workers,
-            timeout=self.config.timeout,
-            memory_mb=self.config.memory_mb,
-            judge=json.dumps([answering.__module__, os.getcwd(), specs]),
-        )
-        self._threads = ThreadPoolExecutor(self.config.workers, thread_name_prefix="rewards")
-        try:
-            loaded = self._pool.put({})
-        except WorkerLostError as error:
-            loaded = {"error": f"{' '.join(specs)}: {error}"}
-        if "error" in loaded:
-            self.__exit__()
-            is_unknown = "no such reward" in loaded["error"]
-            hint = f" (built in are {', '.join(BUILT_IN)})" if is_unknown else ""
-            raise UserError(f"--reward {printable(loaded['error'])}{hint}")
-        names = [term.name for term in self.user_rewards]
-        self.sources = dict(zip(names, loaded["sources"], strict=True))
-        self.forms = dict(zip(names, loaded["forms"], strict=True))
-        self._takes_group = loaded["takes_group"]
-        if self.config.sources not in ({}, self.sources):
-            self.__exit__()
-            raise self._source_changed()
+        self._callees: list[_Callee] = []
+        with ExitStack() as opened:
+            self._load_files(opened)
+            self._load_objects(objects or {}, opened)
+            if self.config.sources not in ({}, self.sources):
+                raise self._source_changed()
+            self._opened = opened.pop_all()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self.user_rewards:
-            self._pool.close()
-            self._threads.shutdown(cancel_futures=True)
+        self._opened.close()
+
+    def _load_files(self, opened: ExitStack) -> None:
+        """Start the workers, which load the functions of files."""
+        terms = [term for term in self.user_rewards if not term.is_object]
+        if not terms:
+            return
+        threads = _threads(self.config.workers, opened)
+        specs = [term.spec for term in terms]
+        pool = Pool(
+            workers=self.config.workers,
+            timeout=self.config.timeout,
+            memory_mb=self.config.memory_mb,
+            judge=json.dumps([answering.__module__, os.getcwd(), specs]),
+        )
+        opened.callback(pool.close)
+        self._load(terms, pool.put, threads)
+
+    def _load_objects(self, objects: RewardObjects, opened: ExitStack) -> None:
+        """Take the function objects that the settings name."""
+        terms = [term for term in self.user_rewards if term.is_object]
+        if not terms:
+            return
+        for term in terms:
+            if term.name not in objects:
+                raise UserError(
+                    f"--reward {printable(term.spec)}: a function object, which only a call from "
+                    "Python can give: train(reward=[…])"
+                )
+        answer = answering_here({term.name: objects[term.name] for term in terms})
+        self._load(terms, lambda question, _: answer(question), _threads(1, opened))
+
+    def _load(self, terms: Sequence[Reward], ask: Ask, threads: ThreadPoolExecutor) -> None:
+        """Ask what was loaded, and note it. Raises UserError if a function could not be."""
+        try:
+            loaded = ask({}, 1)
+        except WorkerLostError as error:
+            loaded = {"error": f"{' '.join(term.spec for term in terms)}: {error}"}
+        if "error" in loaded:
+            is_unknown = "no such reward" in loaded["error"]
+            hint = f" (built in are {', '.join(BUILT_IN)})" if is_unknown else ""
+            raise UserError(f"--reward {printable(loaded['error'])}{hint}")
+        for number, term in enumerate(terms):
+            self.sources[term.name] = loaded["sources"][number]
+            self.forms[term.name] = loaded["forms"][number]
+            takes_group = loaded["takes_group"][number]
+            self._callees.append(_Callee(term, number, takes_group, ask, threads))
 
     def start(self, problem: Problem, responses: Sequence[str]) -> list[Pending]:
         """Start the user's functions on the responses to a problem, without waiting for them."""
@@ -109,24 +157,24 @@ class Rewarder:
             shared["chat"] = [{"role": role, "content": content} for role, content in turns]
         samples = list(range(len(responses)))
         pending = []
-        for number, takes_group in enumerate(self._takes_group):
-            calls = [samples] if takes_group else [[sample] for sample in samples]
+        for callee in self._callees:
+            calls = [samples] if callee.takes_group else [[sample] for sample in samples]
             for call in calls:
                 question = {
-                    "function": number,
+                    "function": callee.number,
                     "rows": [row] * len(call),
                     "responses": [responses[sample] for sample in call],
                     **shared,
                 }
-                pending.append(self._threads.submit(self._ask, question, call))
+                pending.append(callee.threads.submit(self._ask, callee, question, call))
         return pending
 
-    def _ask(self, question: dict[str, Any], samples: list[int]) -> Scores:
+    def _ask(self, callee: _Callee, question: dict[str, Any], samples: list[int]) -> Scores:
         """Call a function on responses to a problem, and wait for its rewards."""
-        term = self.user_rewards[question["function"]]
+        term = callee.term
         row = question["rows"][0]
         try:
-            reply = self._pool.put(question, len(samples))
+            reply = callee.ask(question, len(samples))
         except WorkerLostError as error:
             return Scores(term.name, dict.fromkeys(samples, f"reward {term.name}: {error}"))
         if "error" in reply:
@@ -213,6 +261,13 @@ class Rewarder:
             f"--reward {files}: not the source that the run began with; put it back, or begin a "
             "new run with rlvr train --from"
         )
+
+
+def _threads(count: int, opened: ExitStack) -> ThreadPoolExecutor:
+    """Return threads that end with `opened`, and leave what they have not begun."""
+    threads = ThreadPoolExecutor(count, thread_name_prefix="rewards")
+    opened.callback(threads.shutdown, cancel_futures=True)
+    return threads
 
 
 def _score(value: Any) -> Any:

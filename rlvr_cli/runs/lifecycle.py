@@ -54,7 +54,7 @@ class RunLifecycle:
         self._saved_step = 0
         self._save_seconds = 0.0
         """The seconds that the newest checkpoint took."""
-        self._listener_error: Exception | None = None
+        self._listener_error: BaseException | None = None
         """What `on_step` raised."""
 
     def resume(self, newest: Checkpoint | None, older: Iterator[Checkpoint]) -> None:
@@ -117,7 +117,7 @@ class RunLifecycle:
             self._run_and_conclude()
         except RunStoppedError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             is_reported = isinstance(error, UserError | EngineError | OSError)
             if not is_reported and is_interrupted():
                 # Another process ended, so all were told to stop: this error is only its effect.
@@ -132,7 +132,7 @@ class RunLifecycle:
                 raise
             raise self._as_reported(error) from error
 
-    def _as_reported(self, error: Exception) -> UserError | EngineError:
+    def _as_reported(self, error: BaseException) -> UserError | EngineError:
         """Return the error as one line that says how to resume the run. An unexpected one leaves
         its traceback in error.txt."""
         hint = self._resume_hint()
@@ -229,7 +229,7 @@ class RunLifecycle:
             return
         try:
             self.on_step(metrics, groups)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._listener_error = error
             raise
 
@@ -315,8 +315,16 @@ class RunLifecycle:
         return first | {"sets": sets}
 
     def _resume_hint(self) -> str:
-        words = ["rlvr", "train", "--resume", str(self.run.directory)]
-        if self.trainer.session.rewarder.user_rewards:  # code is only taken from the command line
+        directory = str(self.run.directory)
+        user_rewards = self.trainer.session.rewarder.user_rewards
+        if any(term.is_object for term in user_rewards):
+            call = f"train(resume={directory!r}, reward=[…])"
+            return (
+                f"saved up to step {self._saved_step}; go on from Python with {call} and the same "
+                "functions"
+            )
+        words = ["rlvr", "train", "--resume", directory]
+        if user_rewards:  # code is only taken from the command line
             words += [f"--reward={name}" for name in self.trainer.config.reward.functions]
         return f"saved up to step {self._saved_step}; go on with {shlex.join(words)}"
 

@@ -112,10 +112,15 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
         )
     rewarder = session.rewarder
     if rewarder.config.functions != ("math",):
-        notes = {name: f" ({sha[:8]})" for name, sha in rewarder.sources.items()}
-        for name, form in rewarder.forms.items():
+        notes = {}
+        for term in rewarder.user_rewards:
+            parts = [rewarder.sources[term.name][:8] or "its text is not known"]
+            form = rewarder.forms[term.name]
             if "form" in form:
-                notes[name] = f" ({rewarder.sources[name][:8]}, in {form})"
+                parts.append(f"in {form}")
+            if term.is_object:
+                parts.append("runs in this process, without limits")
+            notes[term.name] = f" ({', '.join(parts)})"
         terms = [f"{r.weight:g} x {r.name}{notes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))
     for name, function in config.algorithm.own_functions.items():

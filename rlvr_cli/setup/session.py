@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from rlvr_cli.algorithm.parts import load_parts
-from rlvr_cli.algorithm.reward import RewardConfig
+from rlvr_cli.algorithm.reward import RewardConfig, RewardObjects
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
@@ -79,12 +79,16 @@ class Session:
 
 @contextmanager
 def open_session(
-    plan: Plan, training: bool = False, date: datetime | None = None
+    plan: Plan,
+    training: bool = False,
+    date: datetime | None = None,
+    objects: RewardObjects | None = None,
 ) -> Iterator[Session]:
     """Load rewards, models, engine and verifier. On leaving, stop them all.
 
     Without `training`, responses are not rewarded, and no model but the policy is loaded. A chat
-    template may write the `date` of the first process, unless the settings have another.
+    template may write the `date` of the first process, unless the settings have another. `objects`
+    are the function objects among the rewards, by name.
     """
     reward = plan.config.reward if training else RewardConfig()
     warning = untried_versions(libraries(plan.config.engine))
@@ -92,7 +96,10 @@ def open_session(
         LOG.warning("warning    %s", warning)
     with (
         Rewarder(
-            reward, plan.config.rollout.max_tokens, plan.config.algorithm.advantage
+            reward,
+            plan.config.rollout.max_tokens,
+            advantage=plan.config.algorithm.advantage,
+            objects=objects,
         ) as rewarder,
         Verifier(format=plan.answer_format) as verifier,
     ):

@@ -17,6 +17,7 @@ from rlvr_cli.algorithm.reward import RewardConfig, parse_rewards
         ("pkg.mod:words:3", ("words", "pkg.mod:words", 3.0)),
         ("pkg.mod.words", ("words", "pkg.mod.words", 1.0)),
         ("installed:2", ("installed", "installed", 2.0)),
+        ("function f:2", ("f", "function f", 2.0)),
     ],
 )
 def test_a_reward_is_a_place_and_a_weight(text, expected):

@@ -8,7 +8,7 @@ import pytest
 
 from rlvr_cli.core import code
 from rlvr_cli.rewards import functions
-from rlvr_cli.rewards.functions import answering
+from rlvr_cli.rewards.functions import answering, answering_here
 
 CODE = """
 def words(problem, response): return response.count(problem["word"])
@@ -192,6 +192,11 @@ def test_every_form_gets_its_arguments_by_name(tmp_path, call_function, code, ex
     form = "TRL's form" if is_trl else "verl's form" if "solution_str" in code else None
     assert form is None or answer({})["forms"] == [form]
     assert answer({})["takes_group"] == [is_trl or "problems" in code or definition != "def"]
+    names = {}
+    exec(f"{definition} {code}", names)  # the same function as an object
+    here = answering_here({"f": names["f"]})
+    assert here(question)["rewards"] == expected
+    assert here({}) == answer({}) | {"sources": [""]}  # Python does not know its text
 
 
 def test_a_chat_is_a_list_of_turns_in_trl_s_form(tmp_path, call_function):

@@ -1,6 +1,9 @@
 """The user's reward functions during sampling: values, limits, and files that change."""
 
+import asyncio
 import hashlib
+import inspect
+import threading
 
 import pytest
 from small_groups import RIGHT, WRONG, made_group, made_prompt
@@ -29,6 +32,22 @@ def make_rewarder(tmp_path, monkeypatch):
         (tmp_path / "my.py").write_text(code)
         config = RewardConfig(functions=functions or ("my.py",), workers=1, **settings)
         opened.append(Rewarder(config, max_tokens=10, advantage=advantage))
+        return opened[-1]
+
+    yield make
+    for rewarder in opened:
+        rewarder.__exit__()
+
+
+@pytest.fixture
+def make_rewarder_here():
+    """Open the reward of a function object; all is closed at the end."""
+    opened = []
+
+    def make(function, weight: str = "") -> Rewarder:
+        name = function.__name__
+        config = RewardConfig(functions=(f"function {name}{weight}",))
+        opened.append(Rewarder(config, max_tokens=10, objects={name: function}))
         return opened[-1]
 
     yield make
@@ -177,6 +196,58 @@ def test_what_is_no_reward_is_one_line_that_names_the_problem(make_rewarder, cod
     assert line.startswith(f"reward my.py: {message}")
     assert line.endswith("(problem a7)")
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(("code", "message"), BAD.values(), ids=BAD)
+def test_an_object_s_mistake_is_the_line_of_a_file_s(make_rewarder_here, code, message):
+    names = {}
+    exec(f"def {code}", names)
+    with pytest.raises(UserError) as refused:
+        rewarded(make_rewarder_here(names["f"]), made_group("a7", RIGHT, WRONG))
+    assert str(refused.value).startswith(f"reward function f: {message}")
+    assert str(refused.value).endswith("(problem a7)")
+
+
+def test_an_object_runs_in_this_process_one_call_at_a_time_with_copies(make_rewarder_here):
+    calls = []
+
+    def graded(problem, response):
+        calls.append((problem["id"], threading.current_thread()))
+        problem.clear()
+        return len(calls)
+
+    rewarder = make_rewarder_here(graded, ":0.5")
+    group = rewarded(rewarder, made_group("a", RIGHT, WRONG, RIGHT))
+    assert [item.reward for item in group.rollouts] == [0.5, 1.0, 1.5]  # in their order
+    assert [item.rewards for item in group.rollouts] == [{"graded": n} for n in (1.0, 2.0, 3.0)]
+    assert [name for name, _ in calls] == ["a"] * 3
+    (thread,) = {thread for _, thread in calls}
+    assert thread is not threading.current_thread()
+    text = inspect.getsource(graded)
+    assert rewarder.sources == {"graded": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def test_a_coroutine_runs_beside_the_event_loop_of_a_notebook(make_rewarder_here):
+    async def later(problem, response):
+        await asyncio.sleep(0)
+        return 0.25
+
+    async def cell():
+        return rewarded(make_rewarder_here(later), made_group("a", RIGHT, WRONG))
+
+    group = asyncio.run(cell())
+    assert [item.reward for item in group.rollouts] == [0.25, 0.25]
+
+
+def test_an_object_that_is_not_there_is_refused():
+    config = RewardConfig(functions=("math", "function gone"))
+    with pytest.raises(UserError, match=r"^--reward function gone: a function object, which only"):
+        Rewarder(config)
+
+
+def test_an_object_without_a_form_is_one_line(make_rewarder_here):
+    with pytest.raises(UserError, match=r"^--reward <lambda>: a reward takes .*, not \(a\)$"):
+        make_rewarder_here(lambda a: 1)
 
 
 @pytest.mark.parametrize(
