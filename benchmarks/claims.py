@@ -26,10 +26,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from claims_report import FIGURES, report
+from claims_report import report
 from trl_run import KNOWN
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
+from rlvr_cli.evaluation.curves import FIGURES
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "benchmarks" / "pictures"
