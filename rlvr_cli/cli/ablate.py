@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -18,6 +18,7 @@ from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
+from rlvr_cli.evaluation.curves import FIGURES
 from rlvr_cli.runs.ablation import Plan, make_runs, probe
 from rlvr_cli.show.ablation import publish
 
@@ -35,6 +36,9 @@ class Wishes(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    title: str = ""
+    figure: Literal[FIGURES] = "entropy"
+    """What the fourth panel of the picture shows."""
     data: str | list[str] | None = None
     model: str | None = None
     base: str = "dapo"
@@ -139,7 +143,7 @@ def plan_of(wishes: Wishes, out: Path | None) -> Plan:
     if "-" in sources:
         raise UserError("ablate -: every run reads the problems, so they need a file")
     directory = out or Path("runs") / f"ablate-{base}-{Path(sources[0]).stem}"
-    return Plan(base, arms, options, seeds, directory)
+    return Plan(base, arms, options, seeds, directory, wishes.title, wishes.figure)
 
 
 def _base_of(text: str) -> tuple[str, list[str]]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 
@@ -22,7 +22,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading, write_atomically
 from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import leaves
-from rlvr_cli.core.text import format_value, plural
+from rlvr_cli.core.text import first_mistake, format_value, plural
 from rlvr_cli.core.types import PROBLEM_SET
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data.rows import stored_rows
@@ -30,7 +30,7 @@ from rlvr_cli.evaluation.curves import FIGURES, Run, Seeds
 from rlvr_cli.evaluation.estimators import detectable, mean
 from rlvr_cli.evaluation.report import UNJUDGED
 from rlvr_cli.ranks.launch import LAUNCHER
-from rlvr_cli.runs.run_dir import read_metrics
+from rlvr_cli.runs.run_dir import Stored, read_metrics
 
 PLAN = "ablation.yaml"
 PROBE = "probe"
@@ -58,6 +58,8 @@ class Plan:
     """The options of `rlvr train` that make each arm."""
     seeds: tuple[int, ...]
     out: Path
+    title: str = ""
+    figure: str = FIGURES[1]
 
     @property
     def runs(self) -> list[tuple[str, int]]:
@@ -70,8 +72,9 @@ class Plan:
 
     def store(self) -> None:
         """Write what `rlvr show` needs of the plan."""
-        names = {"base": self.base, "arms": list(self.arms), "seeds": list(self.seeds)}
-        write_atomically(self.out / PLAN, yaml.safe_dump(names, sort_keys=False))
+        names = {"title": self.title, "figure": self.figure, "base": self.base}
+        text = yaml.safe_dump({**names, "arms": list(self.arms)}, sort_keys=False)
+        write_atomically(self.out / PLAN, text)
 
     def missing(self) -> list[tuple[str, int]]:
         """Return the runs that are not there to their end. Raises UserError for a run that is
@@ -253,23 +256,30 @@ def _stop(processes: Iterable[subprocess.Popen[bytes]]) -> None:
         process.wait()
 
 
-def read_names(directory: Path) -> tuple[str, list[str]]:
-    """Return the base and the arms of an ablation's directory. Raises UserError if its plan cannot
-    be read."""
+class Names(Stored):
+    """What ablation.yaml has."""
+
+    title: str
+    figure: Literal[FIGURES]
+    base: str
+    arms: list[str]
+
+
+def read_names(directory: Path) -> Names:
+    """Read the plan of an ablation's directory. Raises UserError if it cannot be read."""
     path = directory / PLAN
     with reading(path):
-        names = load_yaml(read_regular(path, LARGEST_YAML).decode())
-    arms = names.get("arms") if isinstance(names, dict) else None
-    if not isinstance(arms, list) or names.get("base") not in arms:
-        raise UserError(f"{path}: base and arms are expected")
-    return names["base"], list(map(str, arms))
+        text = read_regular(path, LARGEST_YAML).decode()
+    try:
+        return Names.model_validate(load_yaml(text))
+    except ValueError as error:
+        raise UserError(f"{path}: {first_mistake(error)}") from None
 
 
 def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
     """Return the runs of an ablation that have ended, by arm and seed."""
-    _, arms = read_names(directory)
     runs: dict[str, dict[int, Path]] = {}
-    for arm in arms:
+    for arm in read_names(directory).arms:
         seeds = {}
         for path in directory.glob(f"{arm}-*"):
             seed = path.name.removeprefix(f"{arm}-")
@@ -285,7 +295,7 @@ def read_runs(directory: Path) -> dict[str, Seeds]:
 
     Raises UserError if there is none of the base, or if they have no problem in common.
     """
-    base, _ = read_names(directory)
+    base = read_names(directory).base
     paths = run_paths(directory)
     if base not in paths:
         raise UserError(f"{directory}: no run of {base} has ended yet; give rlvr ablate again")

@@ -9,8 +9,6 @@ from rlvr_cli.evaluation.curves import compare
 from rlvr_cli.evaluation.picture import picture
 from rlvr_cli.runs.ablation import PLAN, read_names, read_runs, run_paths
 
-_FIGURE = "entropy"
-"""What the fourth panel of the picture shows."""
 NOTE = (
     "less: paired by seed and problem, with a 95 % interval for other seeds and problems; to be "
     "seen: the true difference that so many seeds would have shown in 80 % of cases; seconds: the "
@@ -51,12 +49,20 @@ def publish(directory: Path, display: Display) -> None:
     write_atomically(directory / "picture.svg", drawn)
     display.table(table, is_result=True)
     display.say("columns", NOTE)
+    for row in rows:
+        difference = row["difference"]
+        if difference is not None and difference["interval"] == (0.0, 0.0):
+            display.warn(
+                f"{row['arm']}: every problem as with {base} at {row['at']:,.0f} {row['axis']}: "
+                "so far the setting changes nothing"
+            )
     display.result("ablation", f"{directory}: table.csv, table.tex, picture.svg")
 
 
 def _compared(directory: Path) -> tuple[list[Figures], str, str]:
     """Return the rows of the table, the base, and the picture."""
-    base, _ = read_names(directory)
+    names = read_names(directory)
     runs = read_runs(directory)
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
-    return compare(runs, base), base, picture(arms, _FIGURE, bands=True)
+    drawn = picture(arms, names.figure, bands=True)
+    return compare(runs, names.base), names.base, drawn
