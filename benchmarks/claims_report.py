@@ -9,12 +9,12 @@ from pathlib import Path
 from rlvr_cli.evaluation.curves import (
     AXES,
     FIGURES,
+    Curve,
     Run,
     Seeds,
     curve,
     ends_of,
     mean_of,
-    time_to,
     value_at,
 )
 from rlvr_cli.evaluation.estimators import crossed_difference
@@ -122,6 +122,16 @@ def differences(runs: dict[str, Seeds], ends: dict[str, float]) -> list[str]:
             )
             lines += _row(f"{arm} - {before}", len(both), *map(spread, by_axis))
     return lines
+
+
+def time_to(points: Curve, level: float) -> float | None:
+    """Return where a curve first reaches a level, also between points; None if it never does."""
+    if points[0][1] >= level:
+        return points[0][0]
+    for (left, low), (right, high) in itertools.pairwise(points):
+        if low < level <= high:
+            return float(left + (right - left) * (level - low) / (high - low))
+    return None
 
 
 def spread(values: Sequence[float]) -> str:

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-import rlvr_cli
-from rlvr_cli.cli.resolve import load, read_flags
+from rlvr_cli.cli.resolve import load, read_flags, shipped
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -53,7 +52,7 @@ class Wishes(BaseModel):
 
 def is_plan(source: str) -> bool:
     """Return whether a source is a plan: a YAML file with arms, and not a problem set."""
-    path = Path(source)
+    path = shipped(Path(source))
     if path.suffix not in (".yaml", ".yml") or not path.is_file():
         return False
     with reading(path):
@@ -63,25 +62,13 @@ def is_plan(source: str) -> bool:
 def read_wishes(path: Path) -> Wishes:
     """Read a plan. Raises UserError, with the line if the YAML is not valid."""
     with reading(path):
-        text = read_regular(path, LARGEST_YAML).decode()
+        text = read_regular(shipped(path), LARGEST_YAML).decode()
     try:
         return Wishes.model_validate(load_yaml(text))
     except ValidationError as error:
         raise UserError(f"{path}: {first_mistake(error)}") from None
     except ValueError as error:
         raise UserError(f"{path}: {error}") from None
-
-
-def package_plan(name: str) -> Path:
-    """Return a plan of recipes/ablations: inside the package in a wheel, beside it in a clone."""
-    package = Path(rlvr_cli.__file__).parent
-    places = [root / "recipes" / "ablations" for root in (package, package.parent)]
-    found = [place / f"{name}.yaml" for place in places if (place / f"{name}.yaml").is_file()]
-    if not found:
-        known = sorted(path.stem for place in places for path in place.glob("ladder-*.yaml"))
-        names = ", ".join(stem.removeprefix("ladder-") for stem in known)
-        raise UserError(f"--ladder: no such ladder; choose from {names}")
-    return found[0]
 
 
 def split_arm(text: str) -> tuple[str, str]:

@@ -378,7 +378,8 @@ def ablate(
     ] = None,
     arm: Annotated[Texts, Option(help="NAME: settings to change, with spaces between.")] = None,
     ladder: Annotated[
-        Text, Option(help="Take the arms of a paper, each with one technique more: dapo.")
+        Literal["dapo"] | None,
+        Option(help="Take the arms of DAPO's paper, from GRPO up by one technique each."),
     ] = None,
     seeds: Annotated[Text, Option(help="Seeds of every arm. Default: 0,1,2,3,4.")] = None,
     steps: Annotated[int | None, Option(help="Steps of every run.", min=1)] = None,
@@ -418,14 +419,14 @@ def ablate(
             "model": model,
             "set": set_ or [],
         }
-        plan_file = command.package_plan(f"ladder-{ladder}") if ladder is not None else None
-        if data and len(data) == 1 and command.is_plan(data[0]):
-            if plan_file is not None:
-                raise UserError("--ladder: the plan has the arms; give one of the two")
-            plan_file = Path(data[0])
+        plan_file = f"recipes/ablations/ladder-{ladder}.yaml" if ladder else None
+        if data and command.is_plan(data[0]):
+            if len(data) > 1 or ladder:
+                raise UserError(f"{data[0]} is a plan, which has data and arms; give it alone")
+            plan_file = data[0]
         elif data:
             given["data"] = data
-        wishes = command.Wishes() if plan_file is None else command.read_wishes(plan_file)
+        wishes = command.read_wishes(Path(plan_file)) if plan_file else command.Wishes()
         plan = command.plan_of(command.merged(wishes, given, arm or ()), out)
         command.ablate(plan, jobs, check, Display(quiet))
 

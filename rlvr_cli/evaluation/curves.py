@@ -48,16 +48,6 @@ def value_at(points: Curve, x: float) -> Any:
     return points[-1][1]
 
 
-def time_to(points: Curve, level: float) -> float | None:
-    """Return where a curve first reaches a level, also between points; None if it never does."""
-    if points[0][1] >= level:
-        return points[0][0]
-    for (left, low), (right, high) in itertools.pairwise(points):
-        if low < level <= high:
-            return float(left + (right - left) * (level - low) / (high - low))
-    return None
-
-
 def mean_of(run: Run, figure: str, after: int, last: int) -> float | None:
     """Return the mean of a figure over the steps that have it; None if none has."""
     values = [row.get(figure) for row in run["steps"] if after < row["step"] <= last]

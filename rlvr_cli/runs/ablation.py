@@ -104,18 +104,11 @@ def differing(planned: Config, stored: Config) -> str:
     wanted = dict(leaves(planned.model_dump(mode="json")))
     actual = dict(leaves(stored.model_dump(mode="json")))
     for name, value in wanted.items():
-        if name.startswith(_FREE) or value in (None, "auto") or name.endswith(".kind"):
-            continue
-        if actual.get(name, value) != value:
-            return f"{name} {format_value(actual[name])} where {format_value(value)} is planned"
-    algorithms = (planned.algorithm, stored.algorithm)
-    kinds = [
-        {name: getattr(value, "kind", None) for name, value in algorithm}
-        for algorithm in algorithms
-    ]
-    for name, kind in kinds[0].items():
-        if kind not in ("auto", kinds[1][name]):
-            return f"algorithm.{name} {kinds[1][name]} where {kind} is planned"
+        found = actual.get(name, value)
+        if value is None:
+            found = actual.get(f"{name}.kind")
+        if value != "auto" and found != value and not name.startswith(_FREE):
+            return f"{name} {format_value(found)} where {format_value(value)} is planned"
     return ""
 
 
