@@ -176,7 +176,7 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
     if arm == base:
         raise UserError(f"arm {name}: it changes nothing of {base_name}")
     settings = [dict(leaves(config.model_dump(mode="json"))) for config in (arm, base)]
-    for key in settings[0].keys() | settings[1].keys():
+    for key in {**settings[1], **settings[0]}:
         is_method = key in _METHOD or not key.startswith(_EQUAL)
         if not is_method and settings[0].get(key) != settings[1].get(key):
             raise UserError(
