@@ -4,7 +4,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -17,7 +17,7 @@ from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
-from rlvr_cli.evaluation.curves import FIGURES
+from rlvr_cli.evaluation.curves import Figure
 from rlvr_cli.runs.ablation import Plan, make_runs, probe
 from rlvr_cli.show.ablation import publish
 
@@ -36,7 +36,7 @@ class Wishes(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     title: str = ""
-    figure: Literal[FIGURES] = "entropy"
+    figure: Figure = "entropy"
     """What the fourth panel of the picture shows."""
     data: str | list[str] | None = None
     model: str | None = None

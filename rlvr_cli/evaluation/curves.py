@@ -7,12 +7,12 @@ maybe the `shares` of right responses of each problem; and the figures of its `s
 import itertools
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args
 
 from rlvr_cli.evaluation.estimators import Estimate, crossed_difference
 
 AXES = {"step": "steps", "seconds": "seconds", "tokens": "tokens"}
-FIGURES = (
+Figure = Literal[
     "response_length",
     "entropy",
     "mixed_share",
@@ -20,7 +20,8 @@ FIGURES = (
     "grad_norm",
     "mismatch",
     "rejected_share",
-)
+]
+FIGURES: tuple[str, ...] = get_args(Figure)
 """Metrics of the steps that a comparison reads."""
 
 Run = dict[str, Any]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -26,7 +26,7 @@ from rlvr_cli.core.text import first_mistake, format_value, plural
 from rlvr_cli.core.types import PROBLEM_SET
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data.rows import stored_rows
-from rlvr_cli.evaluation.curves import FIGURES, Run, Seeds
+from rlvr_cli.evaluation.curves import FIGURES, Figure, Run, Seeds
 from rlvr_cli.evaluation.estimators import detectable, mean
 from rlvr_cli.evaluation.report import UNJUDGED
 from rlvr_cli.ranks.launch import LAUNCHER
@@ -59,7 +59,7 @@ class Plan:
     seeds: tuple[int, ...]
     out: Path
     title: str = ""
-    figure: str = FIGURES[1]
+    figure: Figure = "entropy"
 
     @property
     def runs(self) -> list[tuple[str, int]]:
@@ -253,7 +253,7 @@ class Names(Stored):
     """What ablation.yaml has."""
 
     title: str
-    figure: Literal[FIGURES]
+    figure: Figure
     base: str
     arms: list[str]
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import Figures, Table, arms_as_csv, of_arms, table_as_latex
 from rlvr_cli.core.files import write_atomically
-from rlvr_cli.evaluation.curves import compare
+from rlvr_cli.evaluation.curves import AXES, compare
 from rlvr_cli.evaluation.picture import picture
 from rlvr_cli.runs.ablation import PLAN, read_names, read_runs, run_paths
 
@@ -51,11 +51,9 @@ def publish(directory: Path, display: Display) -> None:
     display.say("columns", NOTE)
     for row in rows:
         difference = row["difference"]
-        if difference is not None and difference["interval"] == (0.0, 0.0):
-            display.warn(
-                f"{row['arm']}: every problem as with {base} at {row['at']:,.0f} {row['axis']}: "
-                "so far the setting changes nothing"
-            )
+        is_by_step = row["axis"] == AXES["step"]
+        if is_by_step and difference is not None and difference["interval"] == (0.0, 0.0):
+            display.warn(f"{row['arm']}: every problem as with {base}: so far it changes nothing")
     display.result("ablation", f"{directory}: table.csv, table.tex, picture.svg")
 
 
