@@ -399,7 +399,7 @@ def ablate(
 
     \b
     [bold]Examples[/]
-      rlvr ablate --arm "low-clip: algorithm.surrogate.high=0.2" --seeds 0,1,2,3,4
+      rlvr ablate --arm "low: algorithm.surrogate.high=0.2" --seeds 0,1,2,3
       rlvr ablate gsm8k --model MODEL --arm "no-filter: algorithm.filter=none"
       rlvr ablate --ladder dapo --seeds 0,1
       rlvr ablate plan.yaml --out runs/mine

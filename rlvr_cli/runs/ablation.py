@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 
 from rlvr_cli.config import Config, resolve, run_layer
-from rlvr_cli.console.display import Display
+from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading, write_atomically
 from rlvr_cli.core.jsonl import JsonObject, parse_json
@@ -198,7 +198,7 @@ def make_runs(plan: Plan, jobs: int, display: Display) -> list[str]:
                         display.warn(failures[-1])
                     else:
                         value = (read_summary(run)["after"] or {}).get("pass@1")
-                        display.say("run", f"{run}: pass@1 {format_value(value)}")
+                        display.say("run", f"{run}: pass@1 {measured(value)}")
                     bar.tick(f"{arm}-{seed}")
         finally:
             _stop(running.values())
