@@ -18,6 +18,7 @@ from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.evaluation.curves import Figure
+from rlvr_cli.model.loading import default_device
 from rlvr_cli.runs.ablation import Plan, make_runs, probe
 from rlvr_cli.show.ablation import publish
 
@@ -194,7 +195,9 @@ def ablate(plan: Plan, jobs: int | None, check: bool, display: Display) -> None:
         probe(plan, display)
         if check:
             return
-        failures = make_runs(plan, jobs or usable_cores(), display)
+        if jobs is None:
+            jobs = usable_cores() if default_device() == "cpu" else 1
+        failures = make_runs(plan, jobs, display)
     publish(plan.out, display)
     if failures:
         raise UserError(f"{plan.out}: {len(failures)} runs failed: {failures[0]}")

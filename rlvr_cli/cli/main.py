@@ -387,7 +387,11 @@ def ablate(
     set_: Annotated[Texts, Option("--set", help="Setting of every run.")] = None,
     jobs: Annotated[
         int | None,
-        Option(help="Runs at a time, with a thread each. Default: one per core.", min=1, max=1024),
+        Option(
+            help="Runs at a time, a thread each. Default: one per core, or one on a GPU.",
+            min=1,
+            max=1024,
+        ),
     ] = None,
     check: Annotated[
         bool, Option("--check", help="Say what it would take and could show, then exit.")
