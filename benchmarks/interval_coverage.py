@@ -5,8 +5,10 @@
 A trial draws P problems, each with a rate from a Beta distribution, and k responses to each, and
 asks whether the interval of `rlvr eval` holds the mean rate over all problems there could be. A
 paired trial draws a second model on the same problems, better by `lift`; a column each for none,
-for a tenth of the way to 1 on all problems, and for all of the way on a twentieth of them. Printed
-is the share of trials that hold it, a line a law and P, and the lowest and highest of all.
+for a tenth of the way to 1 on all problems, and for all of the way on a twentieth of them. A
+crossed trial is an ablation's: some seeds, each of which lifts the problems another far, and
+problems of which each takes another share of that. Printed is the share of trials that hold the
+truth, a line a law and P, and the lowest and highest of all.
 """
 
 import argparse
@@ -15,12 +17,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.evaluation.estimators import interval, paired_interval
+from rlvr_cli.evaluation.estimators import crossed_difference, interval, paired_interval
 
 LAWS = ((0.02, 0.5), (0.05, 1.0), (0.1, 0.4), (0.5, 0.5), (1.0, 1.0), (2.0, 5.0), (1.0, 0.05))
 PROBLEMS, SAMPLES = (30, 100, 500), (1, 4, 16, 64)
 LIFTS = ((0.0, 1.0), (0.1, 1.0), (1.0, 0.05))
 """How far towards 1 a problem is lifted, and on which share of the problems."""
+
+SEEDS = (2, 3, 5, 10)
+FARS = (0.0, 0.1, 0.3)
+"""How far towards 1 the seeds lift a problem on average, each between nothing and twice as far."""
 
 
 def single(law: Sequence[float], size: int, k: int, trials: int, rng: np.random.Generator) -> float:
@@ -48,6 +54,28 @@ def paired(
     intervals = np.array([paired_interval(values) for values in differences.tolist()])
     truth = far * share * b / (a + b)
     return float(np.mean((intervals[:, 0] <= truth) & (truth <= intervals[:, 1])))
+
+
+def crossed(
+    law: Sequence[float],
+    far: float,
+    seeds: int,
+    size: int,
+    k: int,
+    trials: int,
+    rng: np.random.Generator,
+) -> float:
+    """Return the share of trials whose interval of an ablation's difference holds the truth."""
+    (a, b) = law
+    rates = rng.beta(a, b, (trials, 1, size))
+    shares = rng.random((trials, 1, size))
+    lifts = rng.uniform(0, 2 * far, (trials, seeds, 1)) * shares
+    lifted = rates + lifts * (1 - rates)
+    before = rng.binomial(k, rates, (trials, seeds, size))
+    differences = (rng.binomial(k, lifted, (trials, seeds, size)) - before) / k
+    truth = far * 0.5 * b / (a + b)
+    intervals = [crossed_difference(cells)["interval"] for cells in differences]
+    return float(np.mean([low <= truth <= high for low, high in intervals]))
 
 
 def lines(trials: int, seed: int) -> Iterator[tuple[list[str], list[float], list[float]]]:
@@ -79,6 +107,19 @@ def main() -> None:
         print(
             f"{name}: {len(shares)} situations, {least:.3f} to {most:.3f}, median {middle:.3f}, "
             f"{inside} of them in 0.93 to 0.98"
+        )
+    for seeds in SEEDS:
+        rng = np.random.default_rng([args.seed, seeds])
+        shares = [
+            crossed(law, far, seeds, size, 4, args.trials, rng)
+            for law in LAWS
+            for far in FARS
+            for size in PROBLEMS
+        ]
+        middle = float(np.median(shares))
+        print(
+            f"ablation, {seeds} seeds: {len(shares)} situations, {min(shares):.3f} to "
+            f"{max(shares):.3f}, median {middle:.3f}"
         )
 
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 import smollm
 
-from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.evaluation.curves import mean_of
+from rlvr_cli.evaluation.picture import picture
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 STATE = {"cursor": 3, "progress": {"best": {"step": 1}, "seconds": 1.5}}
@@ -72,20 +73,6 @@ SLOW = claimed_run((0, 0.0, 0, 0.2), (10, 40.0, 100, 0.4), (20, 80.0, 200, 0.6),
 FAST = claimed_run((0, 0.0, 0, 0.2), (10, 10.0, 400, 0.6), entropy=0.1)
 
 
-def test_seconds_of_a_run_are_those_of_its_steps(tmp_path):
-    """Two steps of 1.5 and 2.5 seconds, each the sum of its phases, which are not counted again."""
-    step = {"tokens_sampled": 10, "seconds_rollout": 1.0, "held_out_by_level": {}}
-    rows = [
-        step | {"step": 1, "seconds_update": 0.5, "seconds_step": 1.5},
-        step | {"step": 2, "seconds_update": 1.5, "seconds_step": 2.5, "held_out_pass@1": 0.4},
-    ]
-    (tmp_path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    before = {"pass@1": 0.2, "by_level": {}}
-    (tmp_path / "summary.json").write_text(json.dumps({"before": before}))
-    first, last = benchmark("claims").run_figures(tmp_path)["measured"]
-    assert (first["seconds"], last["seconds"], last["tokens"]) == (0.0, 4.0, 20)
-
-
 def test_runs_are_compared_where_all_have_been():
     """By hand: both reach step 10, 10 seconds and 200 tokens."""
     lines = benchmark("claims_report").tables({"slow": [SLOW], "fast": [FAST, FAST]})
@@ -123,6 +110,8 @@ def test_the_simulated_coverage_is_that_of_intervals_of_95_percent():
     simulated = benchmark("interval_coverage")
     assert 0.9 < simulated.single((1.0, 1.0), 100, 4, 400, rng) < 0.99
     assert 0.9 < simulated.paired((1.0, 1.0), (0.1, 1.0), 100, 4, 400, rng) < 0.99
+    for seeds in (2, 3, 5):
+        assert 0.93 < simulated.crossed((1.0, 1.0), 0.3, seeds, 100, 4, 400, rng) < 0.995
     # One problem of twenty is lifted: 0.95^30 = 0.21 of the draws of 30 hold none of them.
     assert 0.65 < simulated.paired((0.1, 0.4), (1.0, 0.05), 30, 64, 400, rng) < 0.85
 
@@ -130,12 +119,12 @@ def test_the_simulated_coverage_is_that_of_intervals_of_95_percent():
 def test_a_step_without_an_update_has_no_entropy():
     history = [{"entropy": 5.0}, {"entropy": 0.2}, *[{"no_update": "no signal"}] * 4]
     run = {"steps": [row | {"step": step} for step, row in enumerate(history, 1)]}
-    assert benchmark("claims_report").mean_of(run, "entropy", 1, 6) == pytest.approx(0.2)
-    assert benchmark("claims_report").mean_of(run, "entropy", 2, 6) is None
+    assert mean_of(run, "entropy", 1, 6) == pytest.approx(0.2)
+    assert mean_of(run, "entropy", 2, 6) is None
 
 
 def test_a_picture_of_a_claim_is_small_and_well_formed():
-    drawn = benchmark("claims_report").picture({"slow": [SLOW], "fast": [FAST]}, "entropy")
+    drawn = picture({"slow": [SLOW], "fast": [FAST]}, "entropy")
     root = ElementTree.fromstring(drawn)
     assert root.tag.endswith("svg")
     assert len(drawn) < 20_000
@@ -144,10 +133,11 @@ def test_a_picture_of_a_claim_is_small_and_well_formed():
 
 def test_an_arm_of_a_claim_is_a_run_that_can_be_made():
     claims = benchmark("claims")
-    for claim in claims.CLAIMS.values():
-        assert set(claim.arms) <= {*claims.ARMS, *claims.PRESETS, *claims.TRL}
-    for settings in claims.ARMS.values():
-        resolve(set_layer(settings))
+    stored = {
+        path.stem.rpartition("-")[0] for path in claims.PLANS.parents[1].rglob("claims/*.json")
+    }
+    for claim in claims.CLAIMS:
+        assert set(claims.arms_of(claim)) <= stored
 
 
 def gpu_arguments(**more) -> SimpleNamespace:

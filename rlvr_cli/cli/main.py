@@ -276,7 +276,9 @@ def export(
 def show(
     sources: Annotated[
         list[Path] | None,
-        Argument(metavar="RUN|RESULT", help="Directories that train or eval wrote."),
+        Argument(
+            metavar="RUN|RESULT", help="Directories that train or eval wrote, or one of ablate."
+        ),
     ] = None,
     follow: Annotated[
         bool, Option("--follow", "-f", help="Keep showing until the runs end.")
@@ -310,12 +312,20 @@ def show(
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.errors import UserError
         from rlvr_cli.show import screen
+        from rlvr_cli.show.ablation import ended_runs, is_ablation, show_ablation
         from rlvr_cli.show.explain import explain as explain_step
         from rlvr_cli.show.page import write_page
         from rlvr_cli.show.source import open_source, send_to
         from verifiers import Verdict
 
         paths = list(dict.fromkeys(sources or ()))
+        ablations = [path for path in paths if is_ablation(path)]
+        if ablations:
+            if len(paths) > 1:
+                raise UserError("show: an ablation is shown alone")
+            if html is None:
+                return show_ablation(ablations[0], Display(stderr=False))
+            paths = ended_runs(ablations[0])
         numbers = [path for path in paths if str(path).isdecimal() and not path.exists()]
         if explain and step is None and len(numbers) == 1:  # --explain 30
             step = int(numbers[0].name)
@@ -343,7 +353,7 @@ def show(
         if track:
             send_to(track, opened, display)
         elif html is not None:
-            write_page(opened, html, display)
+            write_page(opened, html, display, ablations)
         elif explain:
             explain_step(opened[0], step, group, display)
         elif wants_responses:
@@ -354,6 +364,75 @@ def show(
             screen.show_runs(opened, display)
         else:
             screen.show_results(opened, by or (), display)
+        return None
+
+
+@app.command()
+def ablate(
+    data: Annotated[
+        Texts,
+        Argument(metavar="DATA|PLAN", help="Problem sets as in train, or one plan in YAML."),
+    ] = None,
+    base: Annotated[
+        Text, Option(help="Algorithm to compare with, or NAME: settings of it. Default: dapo.")
+    ] = None,
+    arm: Annotated[Texts, Option(help="NAME: settings to change, with spaces between.")] = None,
+    ladder: Annotated[
+        Literal["dapo"] | None,
+        Option(help="Take the arms of DAPO's paper, from GRPO up by one technique each."),
+    ] = None,
+    seeds: Annotated[Text, Option(help="Seeds of every arm. Default: 0,1,2,3,4.")] = None,
+    steps: Annotated[int | None, Option(help="Steps of every run.", min=1)] = None,
+    model: Annotated[Text, Option(help="Model of every run, as in train.")] = None,
+    set_: Annotated[Texts, Option("--set", help="Setting of every run.")] = None,
+    jobs: Annotated[
+        int | None,
+        Option(
+            help="Runs at a time, a thread each. Default: one per core, or one on a GPU.",
+            min=1,
+            max=1024,
+        ),
+    ] = None,
+    check: Annotated[
+        bool, Option("--check", help="Say what it would take and could show, then exit.")
+    ] = False,
+    out: Annotated[File, Option(help="Directory of the runs. Given again, it goes on.")] = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Compare settings over seeds: runs side by side, and their differences with intervals.
+
+    \b
+    [bold]Examples[/]
+      rlvr ablate --arm "low: algorithm.surrogate.high=0.2" --seeds 0,1,2,3
+      rlvr ablate gsm8k --model MODEL --arm "no-filter: algorithm.filter=none"
+      rlvr ablate --ladder dapo --seeds 0,1
+      rlvr ablate plan.yaml --out runs/mine
+
+    Given again, the command makes what is missing: each run is a directory that rlvr show and
+    rlvr train --resume take.
+    """
+    with reported_errors("each run saved its step; give the same command again to go on"):
+        from rlvr_cli.cli import ablate as command
+        from rlvr_cli.console.display import Display
+        from rlvr_cli.core.errors import UserError
+
+        given: dict[str, Any] = {
+            "base": base,
+            "seeds": command.read_seeds(seeds),
+            "steps": steps,
+            "model": model,
+            "set": set_ or [],
+        }
+        plan_file = f"recipes/ablations/ladder-{ladder}.yaml" if ladder else None
+        if data and command.is_plan(data[0]):
+            if len(data) > 1 or ladder:
+                raise UserError(f"{data[0]} is a plan, which has data and arms; give it alone")
+            plan_file = data[0]
+        elif data:
+            given["data"] = data
+        wishes = command.read_wishes(Path(plan_file)) if plan_file else command.Wishes()
+        plan = command.plan_of(command.merged(wishes, given, arm or ()), out)
+        command.ablate(plan, jobs, check, Display(quiet))
 
 
 @app.command()

@@ -105,11 +105,7 @@ def load(
     for key, _, origin in assignments:
         _check_reader(command, key, origin)
     if file:
-        # A missing recipes/NAME is the package's: inside it in a wheel, beside it in a clone.
-        if file.parts[:-1] == ("recipes",) and not file.exists():
-            package = Path(rlvr_cli.__file__).parent
-            file = next(filter(Path.is_file, (package / file, package.parent / file)), file)
-        assignments = [*config.yaml_layer(file), *assignments]
+        assignments = [*config.yaml_layer(shipped(file)), *assignments]
     values = {key: value for key, value, _ in assignments}
     if parent is not None:
         if "model" in flags:
@@ -123,6 +119,15 @@ def load(
     model = values.get("model") or config.SETTINGS["model"].default
     saved = _model_settings(model)[0] if isinstance(model, str) else []
     return config.resolve([*saved, *_adapter_rate(model, saved, values), *assignments])
+
+
+def shipped(file: Path) -> Path:
+    """Return the package's file for a recipes/NAME that is not there: inside the package in a
+    wheel, beside it in a clone."""
+    if file.parts[:1] != ("recipes",) or file.exists():
+        return file
+    package = Path(rlvr_cli.__file__).parent
+    return next(filter(Path.is_file, (package / file, package.parent / file)), file)
 
 
 def _check_reader(command: Command, key: str, origin: str) -> None:

@@ -69,7 +69,19 @@ _CSV = (
     "better",
     "worse",
 )
-_WORDS = ("model", "data", "baseline", "metric")
+_ARMS_CSV = (
+    "arm",
+    "axis",
+    "at",
+    "seeds",
+    "pass@1",
+    "difference",
+    "low",
+    "high",
+    "seen",
+    "problems",
+)
+_WORDS = ("model", "data", "baseline", "metric", "arm")
 """The columns of words, which LaTeX sets flush left."""
 _LATEX = str.maketrans(
     {
@@ -210,10 +222,14 @@ def as_latex(report: Figures) -> str:
         header, *rows = ([_latex(cell) for cell in line] for line in table)
         if "baseline" not in header:
             _embolden_best(rows, header.index("problems"))
-        columns = "".join("l" if name in _WORDS else "r" for name in header)
-        lines = " \\\\\n".join(" & ".join(row) for row in rows)
-        texts.append(_TABULAR % (columns, " & ".join(header), lines))
+        texts.append(_tabular(header, rows))
     return "\n\n".join(texts)
+
+
+def _tabular(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    columns = "".join("l" if name in _WORDS else "r" for name in header)
+    lines = " \\\\\n".join(" & ".join(row) for row in rows)
+    return _TABULAR % (columns, " & ".join(header), lines)
 
 
 def _embolden_best(rows: Sequence[list[str]], count: int) -> None:
@@ -237,6 +253,46 @@ def _latex(cell: object) -> str:
     text = re.sub(r"^(?=[\[*])", "{}", text)  # else an option of the line break before it
     text = re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)
     return re.sub(r" (\[\S+, \S+\])", r" {\\small \1}", text)
+
+
+def of_arms(rows: Sequence[Figures], base: str) -> Table:
+    """Tabulate arms at the end of each axis: pass@1, and the difference to the base."""
+    table: Table = [
+        ["arm", "at equal", "seeds", "pass@1", f"less {base} [95 %]", "problems", "to be seen"]
+    ]
+    for row in rows:
+        line = [row["arm"], f"{row['at']:,.0f} {row['axis']}", str(row["seeds"])]
+        line.append(f"{row['pass@1']:.3f}")
+        difference = row["difference"]
+        if difference is None:
+            line += ["", "", ""]
+        else:
+            low, high = difference["interval"]
+            line.append(f"{difference['value']:+.3f} [{low:+.3f}, {high:+.3f}]")
+            line += [str(difference["problems"]), f"{difference['seen']:.3f}"]
+        table.append(line)
+    return table
+
+
+def arms_as_csv(rows: Sequence[Figures]) -> str:
+    """Format the figures of arms as CSV, numbers in full."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, _ARMS_CSV, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        difference = row["difference"]
+        cells = {**row, "difference": ""}
+        if difference is not None:
+            low, high = difference["interval"]
+            cells |= {**difference, "difference": difference["value"], "low": low, "high": high}
+        writer.writerow(cells)
+    return text.getvalue()
+
+
+def table_as_latex(table: Table) -> str:
+    """Format a table in LaTeX, for a document that uses the package booktabs."""
+    header, *rows = ([_latex(cell) for cell in line] for line in table)
+    return _tabular(header, rows)
 
 
 def as_csv(report: Figures) -> str:

@@ -197,16 +197,57 @@ def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
     return max(-1.0, value - half), min(1.0, value + half)
 
 
+def crossed_difference(differences: Sequence[Sequence[float]]) -> Estimate:
+    """Compute the mean of differences, a row per seed with a column per problem.
+
+    Its 95 % interval is for other seeds and other problems alike. The variance of the mean is that
+    of the seeds' means, plus what the problems' means vary beyond the noise of a single cell; each
+    part has its own quantile of Student's (Graybill & Wang 1980). With one column it is Student's
+    interval over seeds. `seen` is the smallest true difference that as many seeds as spread as
+    these would show in 80 % of cases. Raises ValueError for fewer than two rows.
+    """
+    import numpy
+
+    cells = numpy.array(differences, dtype=float)
+    seeds, problems = cells.shape
+    if seeds < 2:
+        raise ValueError("one seed has no interval")
+    value = float(cells.mean())
+    by_seed = cells.mean(axis=1)
+    by_problem = cells.mean(axis=0)
+    square = student(seeds - 1) ** 2 * float(by_seed.var(ddof=1)) / seeds
+    if problems > 1:
+        noise = cells - by_seed[:, None] - by_problem + value
+        freedom = (seeds - 1) * (problems - 1)
+        noise_part = float((noise**2).sum()) / freedom / (seeds * problems)
+        problem_part = max(0.0, float(by_problem.var(ddof=1)) / problems - noise_part)
+        square += student(problems - 1) ** 2 * problem_part
+    half = math.sqrt(square)
+    return {
+        "value": value,
+        "interval": (value - half, value + half),
+        "seen": half * detectable(seeds) / student(seeds - 1),
+        "seeds": seeds,
+        "problems": problems,
+    }
+
+
+def detectable(seeds: int) -> float:
+    """Return the standard errors that a true difference must have to be seen by seeds: to lie
+    outside of its 95 % interval in 80 % of cases."""
+    return student(seeds - 1) + student(seeds - 1, outside=0.4)
+
+
 @cache
-def student(freedom: int) -> float:
-    """Return the two-sided 95 % quantile of Student's t distribution."""
+def student(freedom: int, outside: float = 0.05) -> float:
+    """Return the two-sided quantile of Student's t distribution, by default of 95 %."""
     import mpmath
 
     def tail(t: float) -> float:
         x = freedom / (freedom + t * t)
-        return mpmath.betainc(freedom / 2, 0.5, 0, x, regularized=True) - 0.05
+        return mpmath.betainc(freedom / 2, 0.5, 0, x, regularized=True) - outside
 
-    return float(mpmath.findroot(tail, (1.5, 13), solver="anderson"))
+    return float(mpmath.findroot(tail, (0.5, 13), solver="pegasus"))
 
 
 def _check(n: int, k: int) -> None:

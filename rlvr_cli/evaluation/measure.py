@@ -29,7 +29,7 @@ REFLECTIONS = (
     "re-evaluate",
 )
 """Words of self-checking, of which the papers count some in their "aha moments"."""
-_REFLECTION = re.compile(rf"\b(?:{'|'.join(REFLECTIONS)})\b", re.IGNORECASE)
+_REFLECTION = re.compile(rf"\b(?:{'|'.join(REFLECTIONS)})\b")
 
 Evaluation = dict[str, Any]
 """The figures of one evaluation with its settings, as JSON values (`summarize`)."""
@@ -126,6 +126,13 @@ def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
     return {level: pass_at_1(parts[level]) for level in sorted(parts, key=numbers_first)}
 
 
+def checks_itself(text: str) -> bool:
+    """Return whether a response has a word of self-checking. A plain search, thirty times as fast,
+    leaves few texts for the pattern."""
+    lowered = text.lower()
+    return any(word in lowered for word in REFLECTIONS) and bool(_REFLECTION.search(lowered))
+
+
 def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
     """Summarize all that a step sampled, before the group filter.
 
@@ -143,7 +150,7 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
         "reward": mean(r.reward for r in rollouts if r.reward is not None),
         "pass@1": pass_at_1(groups),
         "response_length": mean(tokens),
-        "reflections": mean(bool(_REFLECTION.search(rollout.text)) for rollout in rollouts),
+        "reflections": mean(checks_itself(rollout.text) for rollout in rollouts),
         "mixed_share": mean(group.is_mixed for group in groups),
         "format_share": mean(verdict.format_ok for verdict in judged) if has_format else None,
         "unjudged_share": mean(not r.has_verdict for r in rollouts),

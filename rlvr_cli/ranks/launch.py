@@ -21,8 +21,8 @@ from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.versions import installed_version, launcher_waits
 from rlvr_cli.ranks.process import local_world, rank, report_claims
 
-_LAUNCHER = "RLVR_LAUNCHED_BY"
-"""Holds the launcher's process id, in the processes that it starts."""
+LAUNCHER = "RLVR_LAUNCHED_BY"
+"""Holds the launcher's process id, in the processes that it starts and that end with it."""
 _STDIN = "RLVR_STDIN"
 """Names a copy of the launcher's standard input."""
 _PR_SET_PDEATHSIG = 1
@@ -56,7 +56,7 @@ def begin(processes: int | None, reads_stdin: bool) -> None:
 
 def silence_others() -> None:
     """Discard the output of all processes but the first, and end with the launcher."""
-    launcher = os.environ.get(_LAUNCHER)
+    launcher = os.environ.get(LAUNCHER)
     if launcher is not None:
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -73,7 +73,7 @@ def silence_others() -> None:
 
 def end() -> None:
     """Wait for the other processes at the end: torchrun's agent ends all once one has failed."""
-    if report_claims and _LAUNCHER in os.environ:
+    if report_claims and LAUNCHER in os.environ:
         from rlvr_cli.ranks.group import meet
 
         meet("end")
@@ -110,7 +110,7 @@ def launch(processes: int, arguments: Sequence[str], reads_stdin: bool) -> int:
             installed_version("torch"),
         )
     logging.disable(logging.CRITICAL)  # the processes report their errors themselves
-    os.environ[_LAUNCHER] = str(os.getpid())
+    os.environ[LAUNCHER] = str(os.getpid())
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     with ExitStack() as stack:

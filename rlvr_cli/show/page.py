@@ -24,6 +24,7 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import printable
 from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.run_dir import StoredTokens
+from rlvr_cli.show.ablation import table_and_picture
 from rlvr_cli.show.screen import differing, pass_at_1, truncate
 from rlvr_cli.show.source import REASONS, Source, StoredGroup, reason
 
@@ -49,24 +50,33 @@ _FATES = (
 """What became of a response's tokens, in the order of the chart."""
 
 
-def write_page(sources: Sequence[Source], path: Path, display: Display) -> None:
-    """Write the page to a new file. Raises UserError if the file exists or cannot be written."""
+def write_page(
+    sources: Sequence[Source], path: Path, display: Display, ablations: Sequence[Path] = ()
+) -> None:
+    """Write the page to a new file, with the table and the picture of each ablation. Raises
+    UserError if the file exists or cannot be written."""
     if path.exists():
         raise UserError(f"--html {path}: it exists already; name another file or remove it")
-    text = page(sources)
+    text = page(sources, ablations)
     with writing(f"--html {path}"):
         write_new(path, text)
     display.result("page", f"{path}, {len(text) / 1e6:.1f} MB: open it in a browser")
 
 
-def page(sources: Sequence[Source]) -> str:
-    """Return the page of runs or results: its files, and the data.
+def page(sources: Sequence[Source], ablations: Sequence[Path] = ()) -> str:
+    """Return the page of runs or results: its files, the data, and the pictures of ablations.
 
     The page's policy allows its styles and scripts by their checksums, and nothing else.
     """
     names = (*_STYLES, *_SCRIPTS, "page.html", "LICENSE-uPlot")
     filled = {name: (_FILES / name).read_text(encoding="utf-8") for name in names}
-    data = json.dumps(page_data(sources), separators=(",", ":"), allow_nan=False)
+    values = page_data(sources)
+    filled["pictures"] = ""
+    for directory in ablations:
+        table, picture = table_and_picture(directory)
+        values["tables"].insert(0, table)
+        filled["pictures"] += picture
+    data = json.dumps(values, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         data = data.replace(character, f"\\u{ord(character):04x}")
     title = printable("rlvr: " + ", ".join(str(source.path) for source in sources))

@@ -58,6 +58,8 @@ class StepRecord:
         self.session = session
         self.watch = watch
         self.seconds: defaultdict[str, float] = defaultdict(float)
+        self.processor_seconds = 0.0
+        """Of all threads of this process, which other processes beside it hardly change."""
         self.memory: dict[str, float] = {}
         self.rested = 0
         """Problems that were passed over because they rest."""
@@ -82,9 +84,11 @@ class StepRecord:
         clocks = self.session.clocks
         starts = {key: clock.seconds for key, clock in clocks.items()}
         start = time.perf_counter()
+        processor_start = time.process_time()
         try:
             yield
         finally:
+            self.processor_seconds += time.process_time() - processor_start
             if self.session.device.type == "cuda":
                 torch.cuda.synchronize()  # its queued work belongs to this phase
             seconds = time.perf_counter() - start
@@ -121,6 +125,7 @@ class StepRecord:
             **self.held_out_metrics,
             **self.seconds,
             "seconds_step": sum(self.seconds.values()),
+            "seconds_processor": self.processor_seconds,
         }
         # Of this process; macOS counts in bytes, other systems in kibibytes.
         unit = 1 if sys.platform == "darwin" else 1024

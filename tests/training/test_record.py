@@ -26,6 +26,10 @@ class Clock:
     def perf_counter(self) -> float:
         return self.now
 
+    def process_time(self) -> float:
+        """Half a core is at work."""
+        return self.now / 2
+
 
 @pytest.fixture
 def clock(monkeypatch):
@@ -117,6 +121,7 @@ def test_a_step_is_one_row(clock, throughput_arguments, no_update, trained):
         "held_out_pass@1": 0.25,
         "seconds_update": 5.0,
         "seconds_step": 5.0,
+        "seconds_processor": 2.5,
         "tokens_scored": 13,
         "goodput": 1.5,
     }

@@ -1,0 +1,203 @@
+"""`rlvr ablate`: its plan from the command line or a file, and its results."""
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rlvr_cli.cli.resolve import load, read_flags, shipped
+from rlvr_cli.config import Config
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import lock_directory, read_regular, reading
+from rlvr_cli.core.limits import usable_cores
+from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.text import first_mistake, shortened
+from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
+from rlvr_cli.evaluation.curves import Figure
+from rlvr_cli.model.loading import default_device
+from rlvr_cli.runs.ablation import Plan, make_runs, probe
+from rlvr_cli.show.ablation import publish
+
+_EVERY = 10
+"""Steps between two measurements, unless the plan says otherwise."""
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,39}", re.ASCII)
+_EQUAL = ("model", "data.", "eval.", "seed")
+"""Settings that all arms have alike, with the beginnings of their names."""
+_METHOD = ("data.rest",)
+"""Settings among them that are a method of training all the same."""
+
+
+class Wishes(BaseModel):
+    """What an ablation is asked for, on the command line or in a file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    title: str = ""
+    figure: Figure = "entropy"
+    """What the fourth panel of the picture shows."""
+    data: str | list[str] | None = None
+    model: str | None = None
+    base: str = "dapo"
+    """A preset, or NAME: SETTINGS."""
+    arms: dict[str, str] = {}
+    """The settings of each arm, as section.key=value with spaces between them."""
+    seeds: list[int] | None = None
+    steps: int | None = None
+    set: list[str] = []
+    """Settings of all arms."""
+
+
+def is_plan(source: str) -> bool:
+    """Return whether a source is a plan: a YAML file with arms, and not a problem set."""
+    path = shipped(Path(source))
+    if path.suffix not in (".yaml", ".yml") or not path.is_file():
+        return False
+    with reading(path):
+        return b"\narms:" in b"\n" + read_regular(path, LARGEST_YAML)
+
+
+def read_wishes(path: Path) -> Wishes:
+    """Read a plan. Raises UserError, with the line if the YAML is not valid."""
+    with reading(path):
+        text = read_regular(shipped(path), LARGEST_YAML).decode()
+    try:
+        return Wishes.model_validate(load_yaml(text))
+    except ValidationError as error:
+        raise UserError(f"{path}: {first_mistake(error)}") from None
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def split_arm(text: str) -> tuple[str, str]:
+    """Split `NAME: SETTINGS`. Raises UserError if it is not that."""
+    name, colon, settings = text.partition(":")
+    if not colon or "=" in name:
+        raise UserError(f"--arm {shortened(text)}: write it as NAME: section.key=value")
+    return name.strip(), settings.strip()
+
+
+def merged(wishes: Wishes, given: dict[str, Any], arms: Iterable[str]) -> Wishes:
+    """Return the wishes of a file with those of the command line, which win.
+
+    Raises UserError for two arms of one name.
+    """
+    all_arms = dict(wishes.arms)
+    for text in arms:
+        name, settings = split_arm(text)
+        if name in all_arms:
+            raise UserError(f"--arm {shortened(text)}: there is an arm {name} already")
+        all_arms[name] = settings
+    more_sets = [*wishes.set, *given.pop("set")]
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return wishes.model_copy(update={**chosen, "arms": all_arms, "set": more_sets})
+
+
+def read_seeds(text: str | None) -> list[int] | None:
+    """Return the seeds of `0,1,2`. Raises UserError if it is not that."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
+        raise UserError(f"--seeds {shortened(text)}: give numbers, as --seeds 0,1,2,3,4")
+    return [int(part) for part in parts]
+
+
+def plan_of(wishes: Wishes, out: Path | None) -> Plan:
+    """Resolve each arm to its settings. Raises UserError for arms that cannot be compared."""
+    base, base_settings = _base_of(wishes.base)
+    seeds = tuple(dict.fromkeys(wishes.seeds if wishes.seeds is not None else range(5)))
+    if len(seeds) < 2:
+        raise UserError("--seeds: one seed tells no arm from chance, so there is no interval")
+    if base in wishes.arms:
+        raise UserError(f"--arm {base}: the base has this name; give the arm another")
+    if not wishes.arms:
+        raise UserError("ablate: nothing to compare; give --arm 'NAME: section.key=value'")
+    texts = {base: "", **wishes.arms}
+    arms = {}
+    options = {}
+    for name, text in texts.items():
+        if not _NAME.fullmatch(name):
+            raise UserError(
+                f"--arm {shortened(name)}: a name has letters, digits and . _ + -, at most 40"
+            )
+        arms[name], options[name] = _resolved(name, wishes, base_settings, _words(name, text))
+        if name != base:
+            _check_arm(name, arms[name], base, arms[base])
+    sources = arms[base].data.sources
+    if "-" in sources:
+        raise UserError("ablate -: every run reads the problems, so they need a file")
+    directory = out or Path("runs") / f"ablate-{base}-{Path(sources[0]).stem}"
+    return Plan(base, arms, options, seeds, directory, wishes.title, wishes.figure)
+
+
+def _base_of(text: str) -> tuple[str, list[str]]:
+    """Return the name of the base and its settings."""
+    if ":" not in text:
+        return text, [f"algo={text}"]
+    name, settings = split_arm(text)
+    return name, _words(name, settings)
+
+
+def _words(name: str, text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise UserError(f"--arm {shortened(name)}: {error}") from None
+
+
+def _resolved(
+    name: str, wishes: Wishes, base_settings: Sequence[str], settings: Sequence[str]
+) -> tuple[Config, tuple[str, ...]]:
+    """Return the configuration of an arm and the options of `rlvr train` that make it.
+
+    An arm with an algorithm of its own takes nothing of the base's.
+    """
+    inherited = list(base_settings)
+    if any(setting.startswith("algo=") for setting in settings):
+        inherited = [text for text in inherited if not text.startswith("algo")]
+    sets = [f"eval.every={_EVERY}", *wishes.set, *inherited, *settings]
+    sources = [wishes.data] if isinstance(wishes.data, str) else wishes.data or []
+    flags = {"data": sources, "model": wishes.model, "steps": wishes.steps}
+    try:
+        config = load("train", read_flags(flags, "train"), sets)
+    except UserError as error:
+        raise UserError(f"arm {name}: {error}") from None
+    options = [*sources, *(part for text in sets for part in ("--set", text)), "--quiet"]
+    if wishes.model is not None:
+        options += ["--model", wishes.model]
+    return config, tuple(options)
+
+
+def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
+    """Raise UserError for an arm that changes nothing, or what a comparison holds equal."""
+    if arm == base:
+        raise UserError(f"arm {name}: it changes nothing of {base_name}")
+    settings = [dict(leaves(config.model_dump(mode="json"))) for config in (arm, base)]
+    for key in {**settings[1], **settings[0]}:
+        is_method = key in _METHOD or not key.startswith(_EQUAL)
+        if not is_method and settings[0].get(key) != settings[1].get(key):
+            raise UserError(
+                f"arm {name}: it changes {key}, which a comparison holds equal; give it to all "
+                "arms with --set"
+            )
+
+
+def ablate(plan: Plan, jobs: int | None, check: bool, display: Display) -> None:
+    """Run `rlvr ablate`. Raises UserError if a run failed, once the others are there."""
+    plan.missing()  # refuses another's run before anything is written
+    plan.out.mkdir(parents=True, exist_ok=True)
+    with lock_directory(plan.out):
+        plan.store()
+        probe(plan, display)
+        if check:
+            return
+        if jobs is None:
+            jobs = usable_cores() if default_device() == "cpu" else 1
+        failures = make_runs(plan, jobs, display)
+    publish(plan.out, display)
+    if failures:
+        raise UserError(f"{plan.out}: {len(failures)} runs failed: {failures[0]}")

@@ -1,0 +1,356 @@
+"""Make the runs of an ablation side by side, each an ordinary run directory, and read them again.
+
+An ablation's directory has a run ARM-SEED for each arm and seed, `probe` for what a step costs,
+and `ablation.yaml` with the plan.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rlvr_cli.config import Config, resolve, run_layer
+from rlvr_cli.console.display import Display, measured
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import read_regular, reading, write_atomically
+from rlvr_cli.core.jsonl import JsonObject, parse_json
+from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.text import first_mistake, format_value, plural
+from rlvr_cli.core.types import PROBLEM_SET
+from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
+from rlvr_cli.data.rows import stored_rows
+from rlvr_cli.evaluation.curves import FIGURES, Figure, Run, Seeds
+from rlvr_cli.evaluation.estimators import detectable, mean
+from rlvr_cli.evaluation.report import UNJUDGED
+from rlvr_cli.ranks.launch import LAUNCHER
+from rlvr_cli.runs.run_dir import Stored, read_metrics
+
+PLAN = "ablation.yaml"
+PROBE = "probe"
+PROBE_STEPS = 2
+"""The first step of a process also pays for what is prepared once."""
+TYPICAL_SPREAD = 0.12
+"""Standard deviation of a difference of two arms in pass@1 over seeds: the median of twelve pairs
+of arms with five seeds in benchmarks/claims.md, which range from 0.02 to 0.23."""
+_POLL_S = 0.2
+_LARGEST_SUMMARY = 16 << 20
+_FREE = ("threads", "steps", "checkpoint", "guards", "engine", "server", "track")
+"""Settings in which a run that is there may differ from the plan."""
+Shares = dict[str, float]
+"""The share of right responses of each problem, by its set and id."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an ablation compares: arms that differ in some settings, each with the same seeds."""
+
+    base: str
+    """The arm from which differences are taken."""
+    arms: Mapping[str, Config]
+    options: Mapping[str, tuple[str, ...]]
+    """The options of `rlvr train` that make each arm."""
+    seeds: tuple[int, ...]
+    out: Path
+    title: str = ""
+    figure: Figure = "entropy"
+
+    @property
+    def runs(self) -> list[tuple[str, int]]:
+        """Return each arm with each seed, all arms of a seed before the next seed."""
+        return [(arm, seed) for seed in self.seeds for arm in self.arms]
+
+    def directory(self, arm: str, seed: int) -> Path:
+        """Return the directory of a run."""
+        return self.out / f"{arm}-{seed}"
+
+    def store(self) -> None:
+        """Write what `rlvr show` needs of the plan."""
+        names = {"title": self.title, "figure": self.figure, "base": self.base}
+        text = yaml.safe_dump({**names, "arms": list(self.arms)}, sort_keys=False)
+        write_atomically(self.out / PLAN, text)
+
+    def missing(self) -> list[tuple[str, int]]:
+        """Return the runs that are not there to their end. Raises UserError for a run that is
+        another's."""
+        return [
+            (arm, seed)
+            for arm, seed in self.runs
+            if not self._is_done(self.directory(arm, seed), self.arms[arm], seed)
+        ]
+
+    def _is_done(self, run: Path, config: Config, seed: int) -> bool:
+        if not run.exists():
+            return False
+        stored = resolve(run_layer(run, "ablate"))
+        difference = differing(config.model_copy(update={"seed": seed}), stored)
+        if difference:
+            raise UserError(
+                f"{run}: another's run, with {difference}; move it away or name another --out"
+            )
+        summary = read_summary(run)
+        return summary.get("after") is not None and summary["steps"] >= config.steps
+
+
+def differing(planned: Config, stored: Config) -> str:
+    """Describe the first setting of a stored run that is not the planned one. Return "" if there is
+    none. What the plan leaves open, a run has decided."""
+    wanted = dict(leaves(planned.model_dump(mode="json")))
+    actual = dict(leaves(stored.model_dump(mode="json")))
+    for name, value in wanted.items():
+        found = actual.get(name, value)
+        if value is None:
+            found = actual.get(f"{name}.kind")
+        if value != "auto" and found != value and not name.startswith(_FREE):
+            return f"{name} {format_value(found)} where {format_value(value)} is planned"
+    return ""
+
+
+def read_summary(run: Path) -> JsonObject:
+    """Read a run's summary.json. Return {} if the run has not ended."""
+    path = run / "summary.json"
+    if not path.exists():
+        return {}
+    with reading(path):
+        summary = parse_json(read_regular(path, _LARGEST_SUMMARY))
+    if not isinstance(summary, dict):
+        raise UserError(f"{path}: not a JSON object")
+    return summary
+
+
+def probe(plan: Plan, display: Display) -> None:
+    """Say what the missing runs will take, from two steps of the base, and what they could show.
+
+    Raises UserError if the base cannot run, or measures no held-out problems.
+    """
+    missing = plan.missing()
+    least = detectable(len(plan.seeds)) * TYPICAL_SPREAD / len(plan.seeds) ** 0.5
+    could_show = f"a difference of {least:.2f}" if least < 1 else "no difference"
+    display.say(
+        "could show",
+        f"{could_show} in pass@1 with {plural(len(plan.seeds), 'seed')}, if it varies over seeds "
+        f"by a standard deviation of {TYPICAL_SPREAD} (0.02 to 0.23 were measured on the built-in "
+        "problems)",
+    )
+    done = len(plan.runs) - len(missing)
+    if not missing:
+        display.say("runs", f"all {done} are there")
+        return
+    run = plan.out / PROBE
+    display.say("probe", f"two steps of {plan.base}: {run}")
+    config = plan.arms[plan.base]
+    if not read_summary(run).get("after"):
+        options = (*plan.options[plan.base], "--set", "eval.every=0")
+        process = _start(run, options, plan.seeds[0], PROBE_STEPS)
+        try:
+            _wait_for(process)
+        finally:
+            _stop([process])
+        if process.returncode:
+            raise UserError(f"{plan.base}: {_last_words(run)}")
+    summary = read_summary(run)
+    if summary.get("after") is None:
+        raise UserError(
+            f"{plan.base}: no held-out problems to compare on; name a set with --set eval.source="
+        )
+    rows = list(read_metrics(run / "metrics.jsonl"))
+    in_steps = sum(row["seconds_step"] for row in rows)
+    measuring = max(0.0, 60 * summary["minutes"] - in_steps) / 2
+    measurements = 2 + config.steps // config.eval.every if config.eval.every else 2
+    each = config.steps * rows[-1]["seconds_step"] + measurements * measuring
+    tokens = len(missing) * config.steps * rows[-1]["tokens_sampled"]
+    display.say(
+        "runs",
+        f"{len(missing)} to make, {done} there; about {len(missing) * each / 60:,.1f} minutes of a "
+        f"process and {tokens:,} sampled tokens",
+    )
+
+
+def make_runs(plan: Plan, jobs: int, display: Display) -> list[str]:
+    """Make what is missing, `jobs` runs at a time, and return why others failed.
+
+    A run that was begun goes on from its checkpoint. After an interruption the runs under way save
+    their step.
+    """
+    waiting = plan.missing()
+    running: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
+    failures = []
+    with display.progress("runs", len(plan.runs), len(plan.runs) - len(waiting)) as bar:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    arm, seed = waiting.pop(0)
+                    run = plan.directory(arm, seed)
+                    steps = plan.arms[arm].steps
+                    running[arm, seed] = _start(run, plan.options[arm], seed, steps)
+                time.sleep(_POLL_S)
+                for arm, seed in [pair for pair in running if running[pair].poll() is not None]:
+                    code = running.pop((arm, seed)).returncode
+                    run = plan.directory(arm, seed)
+                    if code:
+                        failures.append(f"{arm}-{seed}: {_last_words(run)}")
+                        display.warn(failures[-1])
+                    else:
+                        value = (read_summary(run)["after"] or {}).get("pass@1")
+                        display.say("run", f"{run}: pass@1 {measured(value)}")
+                    bar.tick(f"{arm}-{seed}")
+        finally:
+            _stop(running.values())
+    return failures
+
+
+def _start(run: Path, options: Iterable[str], seed: int, steps: int) -> subprocess.Popen[bytes]:
+    """Start or resume a run as a process with one thread, which ends if this process is killed."""
+    command = [sys.executable, "-m", "rlvr_cli", "train", "--steps", str(steps)]
+    if run.exists():
+        command += ["--resume", str(run)]
+    else:
+        command += [*options, "--out", str(run), "--set", f"seed={seed}", "--set", "threads=1"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", LAUNCHER: str(os.getpid())}
+    with _log(run).open("wb") as log:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+def _log(run: Path) -> Path:
+    return run.with_name(f"{run.name}.log")
+
+
+def _last_words(run: Path) -> str:
+    with reading(_log(run)):
+        lines = read_regular(_log(run), 1 << 24).decode(errors="replace").split("\n")
+    said = [line for line in lines if line.strip()]
+    return said[-1].removeprefix("rlvr: error: ") if said else f"failed, see {_log(run)}"
+
+
+def _wait_for(process: subprocess.Popen[bytes]) -> None:
+    while process.poll() is None:
+        time.sleep(_POLL_S)
+
+
+def _stop(processes: Iterable[subprocess.Popen[bytes]]) -> None:
+    """Let processes save their step and end."""
+    alive = [process for process in processes if process.poll() is None]
+    for process in alive:
+        process.terminate()
+    for process in alive:
+        process.wait()
+
+
+class Names(Stored):
+    """What ablation.yaml has."""
+
+    title: str
+    figure: Figure
+    base: str
+    arms: list[str]
+
+
+def read_names(directory: Path) -> Names:
+    """Read the plan of an ablation's directory. Raises UserError if it cannot be read."""
+    path = directory / PLAN
+    with reading(path):
+        text = read_regular(path, LARGEST_YAML).decode()
+    try:
+        return Names.model_validate(load_yaml(text))
+    except ValueError as error:
+        raise UserError(f"{path}: {first_mistake(error)}") from None
+
+
+def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
+    """Return the runs of an ablation that have ended, by arm and seed."""
+    runs: dict[str, dict[int, Path]] = {}
+    for arm in read_names(directory).arms:
+        seeds = {}
+        for path in directory.glob(f"{arm}-*"):
+            seed = path.name.removeprefix(f"{arm}-")
+            if seed.isdecimal() and read_summary(path).get("after") is not None:
+                seeds[int(seed)] = path
+        if seeds:
+            runs[arm] = dict(sorted(seeds.items()))
+    return runs
+
+
+def read_runs(directory: Path) -> dict[str, Seeds]:
+    """Read the runs of an ablation that have ended, on the problems that all have judged.
+
+    Raises UserError if there is none of the base, or if they have no problem in common.
+    """
+    base = read_names(directory).base
+    paths = run_paths(directory)
+    if base not in paths:
+        raise UserError(f"{directory}: no run of {base} has ended yet; give rlvr ablate again")
+    runs = {
+        arm: {seed: run_figures(run) for seed, run in seeds.items()} for arm, seeds in paths.items()
+    }
+    points = [
+        point for seeds in runs.values() for run in seeds.values() for point in run["measured"]
+    ]
+    counts = Counter(problem for point in points for problem in point["shares"])
+    problems = sorted(problem for problem, count in counts.items() if count == len(points))
+    if not problems:
+        raise UserError(f"{directory}: its runs have no held-out problem in common")
+    import numpy
+
+    for point in points:
+        point["shares"] = numpy.array([point["shares"][problem] for problem in problems])
+        point["pass@1"] = float(point["shares"].mean())
+    return runs
+
+
+def run_figures(run: Path) -> Run:
+    """Return the figures of a run: of each step, and of the held-out problems where measured.
+
+    Seconds are the processor's. Raises UserError for a run whose files cannot be read.
+    """
+    files = run / "rollouts"
+    measured = [_point(0, 0.0, 0, files / "held-out-before.jsonl")]
+    steps = []
+    seconds = 0.0
+    tokens = 0
+    step = 0
+    for row in read_metrics(run / "metrics.jsonl"):
+        step = row["step"]
+        if "seconds_processor" not in row or "tokens_sampled" not in row:
+            raise UserError(f"{run}: step {step} has no processor seconds; make it again")
+        seconds += row["seconds_processor"]
+        tokens += row["tokens_sampled"]
+        steps.append({key: row.get(key) for key in ("step", *FIGURES)})
+        if row.get("held_out_pass@1") is not None:
+            levels = row["held_out_by_level"]
+            path = files / f"held-out-step-{step:06d}.jsonl"
+            measured.append({**_point(step, seconds, tokens, path), "by_level": levels})
+    if measured[-1]["step"] < step:
+        measured.append(_point(step, seconds, tokens, files / "held-out-after.jsonl"))
+    return {"measured": measured, "steps": steps}
+
+
+def _point(step: int, seconds: float, tokens: int, path: Path) -> dict[str, Any]:
+    shares = dict(_shares(path))
+    value = mean(shares.values())
+    return {"step": step, "seconds": seconds, "tokens": tokens, "pass@1": value, "shares": shares}
+
+
+def _shares(path: Path) -> Iterator[tuple[str, float]]:
+    """Yield the share of right responses of each problem of which any was judged."""
+    right: Counter[str] = Counter()
+    judged: Counter[str] = Counter()
+    for row in stored_rows(path):
+        if row["verdict"] not in UNJUDGED:
+            name = f"{row.get(PROBLEM_SET, '')} {row['id']}"
+            judged[name] += 1
+            right[name] += row["verdict"] == "correct"
+    for name, count in judged.items():
+        yield name, right[name] / count

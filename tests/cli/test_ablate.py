@@ -1,0 +1,155 @@
+"""`rlvr ablate`: runs side by side that a kill does not lose, a table that can be checked by hand,
+and plans that cannot be compared."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from conftest import invoke, refused
+from small_runs import made_metrics, made_row, made_run, write_rows
+
+import rlvr_cli
+from rlvr_cli.algorithm.choices import ALGORITHMS
+from rlvr_cli.cli.ablate import merged, plan_of, read_wishes
+from rlvr_cli.evaluation.estimators import student
+from rlvr_cli.runs.ablation import run_figures
+
+PLANS = sorted((Path(rlvr_cli.__file__).parents[1] / "recipes" / "ablations").glob("*.yaml"))
+ARM = ("--arm", "free: algorithm.filter=none")
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--arm", "same: algorithm.surrogate.high=0.28"], "same: it changes nothing of dapo"),
+        (["--arm", "a: model=other"], "arm a: it changes model, which a comparison holds equal"),
+        (["--arm", "a: data.limit=9"], "arm a: it changes data.limit, which a comparison holds"),
+        (["--arm", "a: eval.limit=9"], "arm a: it changes eval.limit, which a comparison holds"),
+        (["--arm", "a: seed=9"], "arm a: it changes seed, which a comparison holds equal"),
+        ([*ARM, *ARM], "there is an arm free already"),
+        (["--arm", "dapo: algorithm.filter=none"], "--arm dapo: the base has this name"),
+        ([*ARM, "--seeds", "1"], "one seed tells no arm from chance, so there is no interval"),
+        ([*ARM, "--seeds", "0,a"], "--seeds 0,a: give numbers"),
+        (["--arm", "algorithm.filter=none"], "write it as NAME: section.key=value"),
+        (["--arm", "../x: algorithm.filter=none"], "--arm ../x: a name has letters"),
+        (["--arm", "a: algorithm.filter=nope"], "arm a: --set algorithm.filter=nope"),
+        (["--arm", "a: 'x"], "--arm a: No closing quotation"),
+        (["--base", "nope", *ARM], "arm nope: --algo nope: no such algorithm"),
+        (["-", *ARM], "ablate -: every run reads the problems, so they need a file"),
+        ([], "ablate: nothing to compare"),
+        (["twice.yaml"], "twice.yaml: line 3: not valid YAML (the key a stands twice)"),
+        (["number.yaml"], "number.yaml: arms.a must be a text"),
+        (["number.yaml", "chains"], "number.yaml is a plan, which has data and arms"),
+    ],
+)
+def test_what_cannot_be_compared_is_one_line(tmp_path, monkeypatch, args, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "twice.yaml").write_text("arms:\n  a: algo=grpo\n  a: algo=ppo\n")
+    (tmp_path / "number.yaml").write_text("arms:\n  a: 3\n")
+    assert message in refused("ablate", *args)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_another_run_in_its_place_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    made_run(tmp_path / "runs" / "dapo-0", "algo=dapo", "seed=5", "data.source=chains")
+    line = refused("ablate", *ARM, "--out", "runs", "--set", "steps=2")
+    assert "runs/dapo-0: another's run, with" in line
+    assert "is planned; move it away or name another --out" in line
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_every_plan_of_the_package_can_be_run(path):
+    plan = plan_of(merged(read_wishes(path), {"set": []}, ()), None)
+    assert plan.base in plan.arms
+    assert len(plan.arms) > 1
+    assert len(set(map(str, plan.arms.values()))) == len(plan.arms)
+
+
+def test_the_ladder_goes_from_grpo_to_the_preset_of_dapo():
+    path = next(path for path in PLANS if path.stem == "ladder-dapo")
+    plan = plan_of(read_wishes(path), None)
+    first, *_, last = (config.algorithm for config in plan.arms.values())
+    names = ("overlong", "filter", "aggregation")
+    assert [str(getattr(first, name)) for name in names] == ["None", "None", "sequence_mean"]
+    assert first.surrogate.high == 0.2
+    assert last == ALGORITHMS["dapo"]
+
+
+def test_seconds_of_a_run_are_the_processors(tmp_path):
+    """Two steps of 1.5 and 2.5 processor seconds and ten tokens each."""
+    run = made_run(tmp_path / "run")
+    rows = [
+        made_metrics(1, seconds_step=9.0, seconds_processor=1.5, tokens_sampled=10),
+        made_metrics(2, seconds_step=9.0, seconds_processor=2.5, tokens_sampled=10),
+    ]
+    write_rows(run / "metrics.jsonl", rows)
+    held_out = [made_row("h0", 0, "correct"), made_row("h0", 1, "wrong")]
+    write_rows(run / "rollouts" / "held-out-after.jsonl", [*held_out, made_row("h1", 0, "timeout")])
+    first, last = run_figures(run)["measured"]
+    assert (first["step"], first["seconds"], first["pass@1"]) == (0, 0.0, 0.0)
+    assert (last["step"], last["seconds"], last["tokens"]) == (2, 4.0, 20)
+    assert last["shares"] == {" h0": 0.5}
+
+
+def shares(run: Path, name: str) -> dict[str, float]:
+    """The share of right responses of each held-out problem, from the rows."""
+    by_problem: dict[str, list[bool]] = {}
+    for line in (run / "rollouts" / f"{name}.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        by_problem.setdefault(row["id"], []).append(row["verdict"] == "correct")
+    return {problem: fmean(rights) for problem, rights in by_problem.items()}
+
+
+def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(tmp_path):
+    """Two arms by two seeds of two steps. The difference at equal steps is recomputed by hand."""
+    sizes = ["rollout.prompts=4", "rollout.samples=4", "eval.limit=12", "eval.every=1"]
+    command = [sys.executable, "-m", "rlvr_cli", "ablate", "--arm", "slow: optim.lr=1e-6"]
+    command += ["--base", "grpo", "--seeds", "0,1", "--steps", "2", "--jobs", "2", "--out", "out"]
+    command += [part for size in sizes for part in ("--set", size)]
+    out = tmp_path / "out"
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
+        while not list(out.glob("*-0/checkpoints/step-*")):
+            assert process.poll() is None
+            time.sleep(0.05)
+        os.kill(process.pid, signal.SIGKILL)
+    assert not (out / "table.csv").exists()
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert any("resume" in log.read_text() for log in out.glob("*-0.log"))
+    stamps = {path: path.stat().st_mtime_ns for path in out.glob("*-?/summary.json")}
+    assert len(stamps) == 4
+
+    differences = []
+    for seed in (0, 1):
+        base = shares(out / f"grpo-{seed}", "held-out-step-000002")
+        arm = shares(out / f"slow-{seed}", "held-out-step-000002")
+        assert len(base) == 12
+        differences.append([arm[problem] - base[problem] for problem in base])
+    means = [fmean(row) for row in differences]
+    rows = list(csv.DictReader((out / "table.csv").open()))
+    assert [(row["arm"], row["axis"]) for row in rows] == [
+        (arm, axis) for axis in ("steps", "seconds", "tokens") for arm in ("grpo", "slow")
+    ]
+    (row,) = (row for row in rows if row["arm"] == "slow" and row["axis"] == "steps")
+    assert float(row["difference"]) == pytest.approx(fmean(means))
+    least = student(1) * abs(means[0] - means[1]) / 2  # the part of the seeds alone
+    assert float(row["high"]) - float(row["low"]) >= 2 * least - 1e-9
+    assert (out / "picture.svg").read_text().count("<polygon") == 6  # two arms in three panels
+    assert r"\begin{tabular}{lrrrrrr}" in (out / "table.tex").read_text()
+
+    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "all 4 are there" in again.stderr
+    assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
+    shown = invoke("show", str(out))
+    assert "less grpo [95 %]" in shown.stdout
+    assert invoke("show", str(out), "--html", str(tmp_path / "page.html")).exit_code == 0
+    assert "<polygon" in (tmp_path / "page.html").read_text()
