@@ -14,6 +14,7 @@ from rlvr_cli.ranks.group import share, world
 from rlvr_cli.rewards.rewarder import Pending, Rewarder
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener
 from verifiers import Attempt, Verification, Verifier
+from verifiers.gym import place_of
 
 
 @dataclass
@@ -105,6 +106,7 @@ class Sampler:
                         gold,
                         think_open=prompt.think_open,
                         truncated=completion.finish_reason == "length",
+                        place=place_of(prompt.problem.extra),
                     )
                     for completion, text in zip(completions, texts, strict=True)
                 ]

@@ -44,7 +44,8 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            env={**environment, "PYTHONPATH": os.pathsep.join(paths)},
+            # A set has the same order in every worker, so that a generator repeats its problems.
+            env={**environment, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"},
         )
         self._unread = b""
 
