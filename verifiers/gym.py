@@ -4,6 +4,7 @@ The scorers of one version were read, one by one. Those that evaluate an answer 
 called, nor is any generator that is not in these lists.
 """
 
+import difflib
 import hashlib
 import json
 import os
@@ -84,9 +85,13 @@ def place_of(row: Mapping[str, Any]) -> str | None:
     return place if isinstance(place, str) and _PLACE.fullmatch(place) else None
 
 
-def settings_of(generator: str) -> tuple[str, dict[str, Any]]:
-    """Read `NAME?SETTING=VALUE&…`. Raises ValueError for a setting without a value."""
+def settings_of(generator: str) -> dict[str, Any]:
+    """Read `NAME?SETTING=VALUE&…`. Raises ValueError for a generator that is refused or not known,
+    and for a setting without a value."""
     name, _, query = generator.partition("?")
+    if name not in ACCEPTED:
+        near = difflib.get_close_matches(name, ACCEPTED) or ACCEPTED
+        raise ValueError(REFUSED.get(name, f"no such generator; near are {', '.join(near)}"))
     settings: dict[str, Any] = {}
     for part in filter(None, query.split("&")):
         key, equals, text = part.partition("=")
@@ -96,7 +101,7 @@ def settings_of(generator: str) -> tuple[str, dict[str, Any]]:
             settings[key] = json.loads(text)
         except ValueError:
             settings[key] = text
-    return name, settings
+    return settings
 
 
 def answering() -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -129,11 +134,10 @@ def _row(generator: str, number: int) -> dict[str, Any]:
     """Make a problem as a row, with its place."""
     _, problem = _problem(generator, number)
     question = problem["question"]
-    difficulty = problem.get("metadata", {}).get("difficulty")
     return {
         "problem": question,
         "answer": problem["answer"],
-        "difficulty": json.loads(json.dumps(difficulty, default=str)),
+        "difficulty": problem["metadata"].get("difficulty"),
         "place": f"{generator}#{number}.{_digest(question)}",
     }
 
@@ -141,18 +145,14 @@ def _row(generator: str, number: int) -> dict[str, Any]:
 def _score(place: str, answer: str) -> float:
     """Score an answer. A scorer's crumbs, for the mere form of a wrong answer, count as 0.
 
-    Raises ValueError if the place names another problem than it did, or a generator that our own
-    lists lack.
+    Raises ValueError if the place names another problem here than where it was made.
     """
-    match = _PLACE.fullmatch(place)
-    if match is None:
-        raise ValueError(f"no place of a problem: {place}")
-    generator, number, digest = match.groups()
+    generator, _, end = place.rpartition("#")
+    number, _, digest = end.partition(".")
     data_set, problem = _problem(generator, int(number))
     if _digest(problem["question"]) != digest:
         raise ValueError(f"{generator} makes another problem {number} here")
-    name = generator.partition("?")[0]
-    if name in EXPRESSIONS:
+    if generator.partition("?")[0] in EXPRESSIONS:
         facts = problem["metadata"]
         return float(makes(answer, facts["numbers"], facts.get("target", 24)))
     try:
@@ -185,23 +185,16 @@ def _problem(generator: str, number: int) -> tuple[Any, dict[str, Any]]:
 
 @lru_cache(16)
 def _data_set(generator: str, chunk: int) -> Any:
-    """Create the data set with a thousand problems. Raises ValueError for a generator or a setting
-    that it does not have, ModuleNotFoundError without the version that was read."""
-    name, settings = settings_of(generator)
-    if name not in ACCEPTED:
-        raise ValueError(REFUSED.get(name, f"no such generator: {name}"))
-    try:
-        is_read = metadata.version("reasoning-gym") == VERSION
-    except metadata.PackageNotFoundError:
-        is_read = False
-    if not is_read:
-        raise ModuleNotFoundError(VERSION)
-    from reasoning_gym.factory import DATASETS, create_dataset
-
-    _, config = DATASETS[name]
-    unknown = sorted(settings.keys() - config.__dataclass_fields__.keys())
+    """Create a data set. Raises ValueError for a generator or a setting that is not known,
+    ModuleNotFoundError without the version that was read."""
+    settings = settings_of(generator)
+    if metadata.version("reasoning-gym") != VERSION:
+        raise ModuleNotFoundError
+    factory = import_module("reasoning_gym.factory")
+    name = generator.partition("?")[0]
+    known = factory.DATASETS[name][1].__dataclass_fields__
+    unknown = settings.keys() - known
     if unknown:
-        known = ", ".join(config.__dataclass_fields__.keys())
-        raise ValueError(f"no setting {', '.join(unknown)}; it has {known}")
-    seed = settings.pop("seed", 1) + chunk * _CHUNK
-    return create_dataset(name, **settings, seed=seed, size=_CHUNK)
+        raise ValueError(f"no setting {', '.join(unknown)}; it has {', '.join(known)}")
+    seed = settings.get("seed", 1) + chunk * _CHUNK
+    return factory.create_dataset(name, **{**settings, "seed": seed, "size": _CHUNK})

@@ -4,7 +4,6 @@ The number of a problem is added to the generator's seed. The SHA-256 of its tex
 `train` or `test`, so that no problem is in both for any seed or setting.
 """
 
-import difflib
 import hashlib
 import json
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import printable, shortened
-from verifiers.gym import ACCEPTED, FIELD, REFUSED, VALUES, settings_of
+from verifiers.gym import FIELD, VALUES, settings_of
 from verifiers.workers.pool import Pool, WorkerLostError
 
 PREFIX = "gym:"
@@ -34,46 +33,24 @@ _MOST_OLD = 500
 has no more."""
 
 
-def generators(source: str) -> list[tuple[str, int]]:
-    """Return the generators of `gym:NAME+NAME?SETTING=VALUE`, each with its settings, and the size
-    of its training split. Raises UserError for one that is not known, or refused."""
-    names, _, query = source.removeprefix(PREFIX).partition("?")
-    parts = query.split("&")
-    others = "&".join(part for part in parts if not part.startswith("size="))
-    try:
-        size = settings_of(source)[1].get("size", _TRAIN_SIZE)
-    except ValueError as error:
-        raise UserError(f"{shortened(source)}: {error}") from None
-    if not isinstance(size, int) or not 0 < size <= 20_000:
-        raise UserError(f"{shortened(source)}: size is a number from 1 to 20000")
-    for name in names.split("+"):
-        if name in REFUSED:
-            raise UserError(f"{PREFIX}{name} is refused: {REFUSED[name]}")
-        if name not in ACCEPTED:
-            near = difflib.get_close_matches(name, ACCEPTED) or ACCEPTED
-            raise UserError(
-                f"{PREFIX}{shortened(name)}: no such generator; near are {', '.join(near)}"
-            )
-    suffix = f"?{others}" if others else ""
-    return [(f"{name}{suffix}", size) for name in dict.fromkeys(names.split("+"))]
-
-
 def problems(source: str, split: str) -> Iterator[dict[str, Any]]:
-    """Yield the problems of a split as rows, those of several generators in turn.
+    """Yield the problems of a split as rows: `gym:NAME+NAME?SETTING=VALUE&…`, those of several
+    generators in turn.
 
-    Raises UserError if a generator fails, does not end, or lacks a setting.
+    Raises UserError if a generator is refused or not known, lacks a setting, fails or does not end.
     """
-    pool = Pool(
-        workers=1,
-        timeout=_BATCH_S,
-        memory_mb=_MEMORY_MB,
-        judge=json.dumps(["verifiers.gym"]),
-    )
-    with closing(pool):
-        parts = [
-            islice(_problems(pool, generator, split), size if split == "train" else _TEST_SIZE)
-            for generator, size in generators(source)
-        ]
+    names, mark, query = source.removeprefix(PREFIX).partition("?")
+    judge = json.dumps(["verifiers.gym"])
+    parts = []
+    with closing(Pool(workers=1, timeout=_BATCH_S, memory_mb=_MEMORY_MB, judge=judge)) as pool:
+        for name in names.split("+"):
+            generator = f"{name}{mark}{query}"
+            try:
+                size = settings_of(generator).get("size", _TRAIN_SIZE)
+                part = islice(_problems(pool, generator, split), size)
+            except ValueError as error:
+                raise UserError(f"{PREFIX}{shortened(generator)}: {error}") from None
+            parts.append(part if split == "train" else islice(part, _TEST_SIZE))
         yield from filter(None, chain.from_iterable(zip_longest(*parts)))
 
 
