@@ -151,12 +151,11 @@ def test_a_place_that_names_another_problem_gives_no_verdict():
 
 
 def test_a_resume_with_generated_problems_is_exact(rlvr, tmp_path):
-    command = small_run("--steps", "2", "--set", "checkpoint.every=1", "--out", "run")
-    source = "gym:ab+gcd?size=8"
-    done = rlvr(command[0], source, *command[1:])
+    command = ["train", "gym:ab+gcd?size=8", *small_run("--set", "eval.source=chains")[1:]]
+    done = rlvr(*command, "--steps", "2", "--out", "run")
     assert done.returncode == 0, done.stderr
     whole = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    done = rlvr(command[0], source, *small_run("--steps", "1", "--out", "part")[1:])
+    done = rlvr(*command, "--steps", "1", "--out", "part")
     assert done.returncode == 0, done.stderr
     done = rlvr("train", "--resume", "part", "--steps", "2")
     assert done.returncode == 0, done.stderr
