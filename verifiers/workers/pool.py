@@ -44,8 +44,8 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            # A set has the same order in every worker, so that a generator repeats its problems.
-            env={**environment, "PYTHONPATH": os.pathsep.join(paths), "PYTHONHASHSEED": "0"},
+            # A set has one order in all workers, so that a generator repeats its problems.
+            env={"PYTHONHASHSEED": "0", **environment, "PYTHONPATH": os.pathsep.join(paths)},
         )
         self._unread = b""
 
