@@ -23,6 +23,7 @@ FAMILIES = {
     "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": "qwen2-untied",
     "Qwen/Qwen2.5-7B": "qwen2-untied",
     "Qwen/Qwen2.5-7B-Instruct": "qwen2-untied",
+    "Qwen/Qwen2.5-3B": "qwen2-tied",
     "Qwen/Qwen2.5-1.5B": "qwen2-tied",
     "Qwen/Qwen2.5-1.5B-Instruct": "qwen2-tied",
     "Qwen/Qwen2.5-0.5B-Instruct": "qwen2-tied",

@@ -32,7 +32,7 @@ VERIFIER_FLOORS = [
     ["extraction"],
     ["workers"],
     ["judges"],
-    ["equality"],
+    ["equality", "gym"],
     ["values"],
     ["grammar"],
     ["names", "types"],

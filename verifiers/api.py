@@ -1,9 +1,11 @@
 """Verify responses: extract the answer, compare it with the gold, in a worker if it may hang."""
 
+import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from typing import Self
 
 from verifiers.equality.clusters import cluster
@@ -15,11 +17,13 @@ from verifiers.grammar.normalize import gold_text
 from verifiers.judges import BAD_GOLD, OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
-from verifiers.workers.pool import LATE, Pool
+from verifiers.workers.pool import LATE, Pool, WorkerLostError
 
 EFFORT_HERE_S = 0.025  # processor time: most comparisons take under 1 ms, and need no worker
 CACHE_SIZE = 1_000_000  # judgements, some 0.5 kB each; the cache is emptied when it is full
 LONGEST_CACHED = 1_000  # characters of an answer; longer ones hardly ever repeat
+GYM_S = 30.0  # a generator makes its problem again, which takes some of them seconds
+GYM_MB = 4096  # that of reward functions: numpy and sympy are loaded
 
 
 class Verifier:
@@ -37,6 +41,9 @@ class Verifier:
         self._format = format
         self._workers = workers
         self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb, judge=judge)
+        self._gym = Pool(
+            workers=workers, timeout=GYM_S, memory_mb=GYM_MB, judge=json.dumps(["verifiers.gym"])
+        )
         self._cache: dict[tuple[str, str], Judgement] = {}
 
     def verify(
@@ -63,6 +70,8 @@ class Verifier:
         """
         verifications: dict[int, Verification] = {}
         for index, attempt in enumerate(attempts):
+            if attempt.place is not None:
+                continue
             with suppress(OutOfEffortError, RecursionError):
                 verifications[index] = self._verify(attempt, self._judge_here)
         hard = [index for index in range(len(attempts)) if index not in verifications]
@@ -78,7 +87,12 @@ class Verifier:
         truncated = attempt.truncated
         gold = gold_text(attempt.gold)
         text, place = extract(
-            response, format=self._format, gold=gold, think_open=think_open, cut_off=truncated
+            response,
+            format=self._format,
+            gold=gold,
+            think_open=think_open,
+            cut_off=truncated,
+            is_any_text=attempt.place is not None,
         )
         if self._format == "boxed":
             format_ok = text is not None
@@ -90,7 +104,7 @@ class Verifier:
         ) -> Verification:
             return Verification(verdict, extracted, format_ok, reason, self._format)
 
-        if not readable(gold):
+        if attempt.place is None and not readable(gold):
             if text is not None and same_text(gold, text):
                 return verification(Verdict.CORRECT, f"{place}: same string", text)
             return verification(Verdict.UNPARSEABLE_GOLD, BAD_GOLD)
@@ -101,6 +115,11 @@ class Verifier:
         if text is None or not text.strip():
             verdict = Verdict.TRUNCATED if truncated else Verdict.NO_ANSWER
             return verification(verdict, place if text is None else f"{place}: empty")
+        if attempt.place is not None:
+            judgement = self._score(attempt.place, text)
+            verdict = verdict_of(judgement)
+            scored = verification(verdict, f"{place}: {judgement.reason}", text)
+            return replace(scored, score=judgement.score)
         if is_left_undone(text, gold, strict=self._format != "any"):
             return verification(Verdict.NO_ANSWER, f"{place}: left undone", text)
         judgement = judge(gold, text)
@@ -135,6 +154,7 @@ class Verifier:
     def close(self) -> None:
         """End the worker processes, after which the verifier cannot be used."""
         self._pool.close()
+        self._gym.close()
 
     def __enter__(self) -> Self:
         return self
@@ -152,6 +172,17 @@ class Verifier:
         ):  # a lost worker may be asked again
             self._keep(gold, answer, judgement)
         return judgement
+
+    def _score(self, place: str, answer: str) -> Judgement:
+        """Score an answer by the rules of its problem, in a worker."""
+        try:
+            reply = self._gym.put({"place": place, "answer": answer})
+        except WorkerLostError as error:
+            return Judgement(None, str(error))
+        if "error" in reply:
+            return Judgement(None, reply["error"])
+        score = reply["score"]
+        return Judgement(score == 1, f"score {score:.3g}", score=score)
 
     def _keep(self, gold: str, answer: str, judgement: Judgement) -> None:
         if len(self._cache) > CACHE_SIZE:

@@ -44,6 +44,8 @@ class Verification:
     reason: str
     format: str = "any"
     """The `Format` whose rules judged it, or the name of another judge."""
+    score: float | None = None
+    """From 0 to 1, if a problem's own rules score its answers. Only 1 is correct."""
 
 
 @dataclass(frozen=True)
@@ -52,12 +54,14 @@ class Attempt:
 
     `think_open`: the prompt already ends with `<think>`, as some chat templates write it.
     `truncated`: generation stopped at the limit of tokens.
+    `place`: that of a problem whose own rules score its answers (`verifiers.gym`).
     """
 
     response: str
     gold: str
     think_open: bool = False
     truncated: bool = False
+    place: str | None = None
 
     def __post_init__(self) -> None:
         """Write numbers as texts. Raises TypeError or ValueError for what is neither."""
@@ -75,3 +79,5 @@ class Judgement:
     reason: str
     extracted: str | None = None
     """The text of the answer, from a judge that looks for it itself."""
+    score: float | None = None
+    """From 0 to 1, if a problem's own rules score its answers."""

@@ -130,10 +130,12 @@ def parse_rewards(functions: Sequence[str]) -> tuple[Reward, ...]:
 
 
 def reward(verification: Verification, correct: float = 1.0, wrong: float = -1.0) -> float | None:
-    """Return `correct` for a right answer in its format, else `wrong`. Return None if it was not
-    judged."""
+    """Return `correct` for a right answer in its format, else `wrong`. An answer with a score gets
+    that share of the way from `wrong` to `correct`. Return None if it was not judged."""
     if verification.verdict in WITHOUT_VERDICT:
         return None
+    if verification.score is not None:
+        return wrong + (correct - wrong) * verification.score
     return correct if verification.verdict is Verdict.CORRECT else wrong
 
 

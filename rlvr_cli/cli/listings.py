@@ -7,7 +7,9 @@ from rlvr_cli.config import Config
 from rlvr_cli.console.display import print_list
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import default_in_words, settings_of
+from rlvr_cli.data.gym import PREFIX
 from rlvr_cli.data.sources import find_spec, known_sets
+from verifiers.gym import ACCEPTED
 
 
 def list_algorithms() -> None:
@@ -19,9 +21,9 @@ def list_algorithms() -> None:
 
 
 def list_sets() -> None:
-    """Print the problem sets."""
+    """Print the problem sets, and the generators of reasoning-gym."""
     rows = []
-    for name in known_sets():
+    for name in [*known_sets(), *(f"{PREFIX}{name}" for name in ACCEPTED)]:
         spec = find_spec(name)
         assert spec is not None
         splits = spec.split_names()

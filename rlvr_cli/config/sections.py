@@ -31,7 +31,8 @@ class DataConfig(Section):
     use = Use(read_by=JUDGING)
     source: Sources = setting("chains", read_by=("train", "eval"), flag="DATA", on_resume="moves")
     """Problems: a name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or
-    not), a hub id, or `-` for stdin. A list of them is trained on together."""
+    not), a hub id, `gym:` and a generator of reasoning-gym, or `-` for stdin. A list of them is
+    trained on together."""
     fields: dict[FieldName, str] = setting(
         {}, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
     )

@@ -14,6 +14,7 @@ from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.text import first_mistake, opens_thought
 from rlvr_cli.core.types import Problem, Rollout
 from verifiers import Attempt, Verdict, Verification
+from verifiers.gym import place_of
 
 T = TypeVar("T")
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
@@ -125,6 +126,7 @@ def attempt_of(row: Mapping[str, Any]) -> Attempt:
         str(row["answer"] or ""),
         think_open=opens_thought(prompt),
         truncated=row.get("finish_reason") == "length",
+        place=place_of(row),
     )
 
 

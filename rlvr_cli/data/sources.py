@@ -23,7 +23,7 @@ from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import GIB, first_mistake, plural, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
-from rlvr_cli.data import chains
+from rlvr_cli.data import chains, gym
 from rlvr_cli.data.fields import BadRowError, Gold
 from verifiers import Format
 
@@ -86,6 +86,15 @@ class ProblemSetSpec(BaseModel):
         return list(self.sizes or self.splits or ("train", "test"))
 
 
+_GYM_SPEC = ProblemSetSpec(
+    source=gym.PREFIX,
+    description="a generator of reasoning-gym",
+    license="Apache-2.0",
+    fields={"answer": "answer"},
+    gold="text",
+)
+
+
 def known_sets() -> list[str]:
     """List the names in datasets_cfg."""
     files = resources.files("datasets_cfg").iterdir()
@@ -114,6 +123,8 @@ def find_spec(source: str) -> ProblemSetSpec | None:
     Raises UserError if the description is invalid."""
     if source in known_sets():
         text = (resources.files("datasets_cfg") / f"{source}.yaml").read_text(encoding="utf-8")
+    elif source.startswith(gym.PREFIX):
+        return _GYM_SPEC.model_copy(update={"source": source})
     elif source.endswith((".yaml", ".yml")):
         with reading(shortened(source)), Path(source).open(encoding="utf-8") as file:
             text = file.read(LARGEST_YAML + 1)
@@ -166,6 +177,8 @@ def source_rows(
     known_split = cast(Split, split)
     if spec.sizes and spec.source == _PROCEDURAL:
         return numbered(source, chains.problems(split, spec.sizes[known_split], seed=chains.SEED))
+    if spec.source.startswith(gym.PREFIX):
+        return numbered(source, gym.problems(source, split))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(source).parent / spec.source)
     if root is None:

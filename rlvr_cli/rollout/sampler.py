@@ -16,6 +16,7 @@ from rlvr_cli.rewards.majority import with_majority
 from rlvr_cli.rewards.rewarder import Pending, Rewarder
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener
 from verifiers import Attempt, Verification, Verifier
+from verifiers.gym import place_of
 
 
 @dataclass
@@ -109,6 +110,7 @@ class Sampler:
                 gold or "",
                 think_open=prompt.think_open,
                 truncated=completion.finish_reason == "length",
+                place=place_of(prompt.problem.extra),
             )
             for completion, text in zip(completions, texts, strict=True)
         ]

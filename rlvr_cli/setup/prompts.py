@@ -11,6 +11,7 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.model.loading import LoadedModel
 from verifiers import Verifier
+from verifiers.gym import place_of
 
 NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
 # Problems named one by one of those that are too long.
@@ -51,5 +52,5 @@ def prompts_for(
 
 def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Problem]:
     """Return the problems whose gold answer the verifier cannot read, which never train."""
-    problems = (prompt.problem for prompt in prompts)
+    problems = (prompt.problem for prompt in prompts if not place_of(prompt.problem.extra))
     return [problem for problem in problems if not verifier.check_gold(problem.answer or "")]

@@ -8,6 +8,7 @@ from rich.text import Text
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.cli.listings import list_algorithms, list_sets
 from rlvr_cli.data.sources import find_spec, known_sets
+from verifiers.gym import ACCEPTED
 
 
 def test_a_piped_preset_can_be_read_back_whole(capsys):
@@ -32,7 +33,8 @@ def test_presets_on_a_terminal_are_a_line_each(capsys, monkeypatch):
 def test_sets_in_a_pipe_and_on_a_terminal(capsys, monkeypatch):
     list_sets()
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [row["name"] for row in rows] == known_sets()
+    names = [row["name"] for row in rows]
+    assert names == [*known_sets(), *(f"gym:{name}" for name in ACCEPTED)]
     for row in rows:
         spec = find_spec(row["name"])
         assert row["splits"] == spec.split_names()

@@ -51,8 +51,10 @@ def extract(
     gold: str = "",
     think_open: bool = False,
     cut_off: bool = False,
+    is_any_text: bool = False,
 ) -> Extraction:
-    """Return the answer of a response. The gold says only how many values are asked for."""
+    """Return the answer of a response. The gold says only how many values are asked for. With
+    `is_any_text` an answer block is the answer even if it is no value."""
     if format == "think_answer" and not marks.check_format(response, think_open=think_open):
         return Extraction(None, "not <think>…</think> then <answer>…</answer>")
     text = final_text(response, think_open=think_open)
@@ -64,7 +66,7 @@ def extract(
             return Extraction(None, "answer tags that repeat or do not close")
         block_text = text.partition("<answer>")[2].partition("</answer>")[0]
         block = _block_answer(block_text)
-        if format == "think_answer" or prose.is_whole(block):
+        if format == "think_answer" or is_any_text or prose.is_whole(block):
             return Extraction(block, "answer block")
         text = block_text
         cut_off = False

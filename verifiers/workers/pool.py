@@ -44,7 +44,8 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            env={**environment, "PYTHONPATH": os.pathsep.join(paths)},
+            # A set has one order in all workers, so that a generator repeats its problems.
+            env={"PYTHONHASHSEED": "0", **environment, "PYTHONPATH": os.pathsep.join(paths)},
         )
         self._unread = b""
 
