@@ -25,7 +25,9 @@ def show_audit(figures: Figures, display: Display) -> None:
     plain = figures["plain"]
     if plain:
         right, wrong = (fmean(rewards) for rewards in zip(*plain, strict=True))
-        display.result("right", f"earns {right:.3g} on average, written as {figures['example']!r}")
+        display.result(
+            "right", f"earns {right:.3g} on average, as in: {one_line(figures['example'])}"
+        )
         display.result("wrong", f"earns {wrong:.3g}: the answer of another problem, written alike")
         display.result("paid", "means: nearer to the right one than to the wrong one")
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -64,5 +66,5 @@ def _show_examples(check: Figures, display: Display) -> None:
             display.result(
                 check["name"],
                 f"{row['row']}: {row['faults']} of {row['asked']} {row['fault']}; problem "
-                f"{example['problem']}, answer {example['answer']}: {text!r} {earns}",
+                f'{example["problem"]}, answer {example["answer"]}: "{text}" {earns}',
             )

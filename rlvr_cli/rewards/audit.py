@@ -78,7 +78,7 @@ class Audit:
             pairs = zip(rewards[::2], rewards[1::2], strict=True)
             for name, case, (right, wrong) in zip(ways, written, pairs, strict=True):
                 is_paid = right is not None and wrong is not None and right > wrong
-                self._count("plain", name, "not paid", case, trials[0], right, not is_paid)
+                self._count("plain", name, "alike", case, trials[0], right, not is_paid)
                 if is_paid:
                     by_way[name].append(replace(case, rewards=(right, wrong)))
             self.tick("plain answers")
@@ -144,7 +144,7 @@ class Audit:
             if not rows:
                 continue
             allowed = 0.0
-            if name == "blind" and best is not None:
+            if "is_luck" in table and best is not None:
                 # Two counts of equal chance differ by three times sqrt(2 n) once in 700.
                 allowed = best.faults + 3 * math.sqrt(2 * best.faults)
             judged = max if name != "plain" else min
@@ -153,7 +153,7 @@ class Audit:
             judgement = "fine" if share <= FINE else "look" if share <= BAD else "bad"
             if worst.faults and "any" in table:
                 judgement = table["any"]
-            asked = sum(tally.asked for tally in rows)
+            asked = worst.asked if name == "plain" else sum(tally.asked for tally in rows)
             found = f"none of {asked:,} {worst.fault}"
             if worst.faults:
                 found = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"

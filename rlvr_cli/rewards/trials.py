@@ -50,7 +50,8 @@ _FORMULA = re.compile(r"\$((?![^$]*[a-z]{2,} [a-z]{2,})[^$]+)\$")
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 _DECIMAL = re.compile(r"-?\d{1,9}\.\d{1,9}")
 _FRACTION = re.compile(r"(-?)\\frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}")
-_LIST = re.compile(r"[,;]|\b(?:or|and)\b")
+_LIST_OR_WORDS = re.compile(r"[,;]|\\text|(?<![\\a-zA-Z])[A-Za-z]{2,}")
+# "4 or east" may be read as one answer with a remark, and "1, 2 or 3" is a list anyway.
 _COUNTED = re.compile(r"[Hh]ow many ([a-z]+s)\b")
 _NAMED = re.compile(r"\{([a-z]+)\}")
 
@@ -90,7 +91,7 @@ class Case:
             **texts_of_gold(self.gold),
             "wrong": self.wrong,
         }
-        if not _LIST.search(self.gold + self.wrong):
+        if not _LIST_OR_WORDS.search(self.gold + self.wrong):
             texts["single"] = self.gold
         unit = _COUNTED.search(self.problem.problem)
         if unit and "integer" in texts:
