@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, are_different
-from rlvr_cli.rewards.rewarder import Pending, Rewarder
+from rlvr_cli.core.types import TIE, Completion, Group, Problem, Prompt, Rollout, by_key
+from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rewards.trials import CHECKS, CONSTANTS, Case, Trial
 from verifiers import Attempt, Verdict, Verifier
 
@@ -30,7 +30,6 @@ _PARTNERS = 20
 _CHARACTERS = 4
 """Characters of a token, for the reward `length`."""
 _EXAMPLES = 3
-Rewards = list[float | None]
 
 
 @dataclass
@@ -68,19 +67,21 @@ class Audit:
         fails_always = True
         for number, case in enumerate(cases, 1):
             written = [replace(case, way=way) for way in ways.values()]
-            trials = [_said(case, answer) for case in written for answer in (case.gold, case.wrong)]
-            rewards = self._each(case.problem, trials)
-            fails_always &= all(reward is None for reward in rewards)
+            trials = [trial for case in written for trial in case.plain_trials[:2]]
+            rollouts = self._each(case.problem, trials)
+            fails_always &= all(rollout.reward is None for rollout in rollouts)
             if fails_always and number in (_PROBED, len(cases)):
                 examples = self.tallies["failures", "responses"].examples
                 reason = examples[0]["reason"] if examples else "it is None for each"
                 raise UserError(f"audit: no response got a reward: {reason}")
-            pairs = zip(rewards[::2], rewards[1::2], strict=True)
+            pairs = zip(rollouts[::2], rollouts[1::2], strict=True)
             for name, case, (right, wrong) in zip(ways, written, pairs, strict=True):
-                is_paid = right is not None and wrong is not None and right > wrong
-                self._count("plain", name, "alike", case, trials[0], right, not is_paid)
-                if is_paid:
-                    by_way[name].append(replace(case, rewards=(right, wrong)))
+                is_paid = False
+                if right.reward is not None and wrong.reward is not None:
+                    is_paid = right.reward > wrong.reward + TIE
+                    paid_case = replace(case, rewards=(right.reward, wrong.reward))
+                    by_way[name] += [paid_case] * is_paid
+                self._count("plain", name, "alike", right, not is_paid)
             self.tick("plain answers")
         return max(by_way.values(), key=len)
 
@@ -88,77 +89,68 @@ class Audit:
         """Ask what the responses of the table earn."""
         for case in cases:
             trials = list(case.trials(CONSTANTS))
-            rewards = self._each(case.problem, trials)
-            for trial, reward in zip(trials, rewards, strict=True):
-                self._count_worth(trial.check, case, trial, reward)
+            room = MOVED * (case.rewards[0] - case.rewards[1])
+            for trial, rollout in zip(trials, self._each(case.problem, trials), strict=True):
+                self._count_worth(trial, rollout, fmean(case.rewards))
                 if trial.check == "length":
-                    plain = case.rewards[not trial.is_right]
-                    room = MOVED * (case.rewards[0] - case.rewards[1])
-                    is_moved = reward is None or abs(reward - plain) > room
-                    self._count("value", trial.row, "changed", case, trial, reward, is_moved)
+                    pair = rollout.reward, case.rewards[not trial.is_right]
+                    self._count("value", trial.row, "changed", rollout, _differ(pair, room))
             self.tick("other answers")
 
     def ask_again(self, cases: Sequence[Case]) -> None:
         """Ask the plain answers once more: alone, in a group, and in a group turned round."""
         for case in cases[:_AGAIN]:
-            trials = [_said(case, answer) for answer in (case.gold, case.wrong, "")]
+            trials = case.plain_trials
             first = self._each(case.problem, trials)
-            again: Rewards = []
+            again: list[Rollout] = []
             for trial in trials:
                 started = time.perf_counter()
                 again += self._each(case.problem, [trial])
                 self.seconds.append(time.perf_counter() - started)
-                is_slow = self.seconds[-1] > SLOW_S
-                self._count("time", "plain answers", "slow", case, trial, again[-1], is_slow)
-            group = self._group(case.problem, trials)
-            turned = self._group(case.problem, trials[::-1])[::-1]
-            for check, earlier, later in (
-                ("again", first, again),
-                ("group", again, group),
-                ("order", group, turned),
+                self._count("time", "asked alone", "slow", again[-1], self.seconds[-1] > SLOW_S)
+            group = self._ask(case.problem, [trials])
+            turned = self._ask(case.problem, [trials[::-1]])[::-1]
+            for check, pairs in (
+                ("again", zip(first, again, strict=True)),
+                ("group", zip(again, group, strict=True)),
+                ("order", zip(group, turned, strict=True)),
             ):
-                for trial, *pair in zip(trials, earlier, later, strict=True):
-                    differ = are_different(pair) or pair.count(None) == 1
-                    self._count(check, "plain answers", "differ", case, trial, pair[1], differ)
+                for one, other in pairs:
+                    differ = _differ((one.reward, other.reward), TIE)
+                    self._count(check, "plain answers", "differ", other, differ)
 
     def compare(self, cases: Sequence[Case], rows: Sequence[tuple[Problem, Trial]]) -> None:
         """Compare what responses earn with our verifier's verdicts, which are no truth either."""
         middle = fmean(fmean(case.rewards) for case in cases)
         for problem, trial in rows:
-            attempt = Attempt(trial.response, problem.answer or "", truncated=trial.is_cut_off)
-            is_right = self.verifier.verify(attempt).verdict is Verdict.CORRECT
-            (reward,) = self._each(problem, [trial])
-            case = Case(problem, problem.answer or "", "", "", (middle, middle))
-            self._count_worth("responses", case, trial._replace(is_right=is_right), reward)
+            (rollout,) = self._each(problem, [trial])
+            row = "right" if rollout.is_correct else "wrong"
+            judged = trial._replace(row=row, is_right=rollout.is_correct)
+            self._count_worth(judged, rollout, middle)
 
     def checks(self) -> list[dict[str, Any]]:
         """Return each check that was made, with its judgement and its rows."""
-        best = max(
-            (tally for tally in self.tallies.values() if tally.check == "constant"),
-            key=lambda tally: tally.faults,
-            default=None,
-        )
         checks = []
+        tallies = by_key(self.tallies.values(), lambda tally: tally.check)
+        constants = tallies.get("constant", [])
+        best = max(constants, key=lambda tally: tally.faults, default=Tally("", "", ""))
+        # Two counts of equal chance differ by three times sqrt(2 n) once in 700.
+        luck = best.faults + 3 * math.sqrt(2 * best.faults)
         for name, table in CHECKS.items():
-            rows = [tally for tally in self.tallies.values() if tally.check == name]
-            if not rows:
+            if name not in tallies:
                 continue
-            allowed = 0.0
-            if "is_luck" in table and best is not None:
-                # Two counts of equal chance differ by three times sqrt(2 n) once in 700.
-                allowed = best.faults + 3 * math.sqrt(2 * best.faults)
-            judged = max if name != "plain" else min
-            worst = judged(rows, key=lambda tally: (tally.faults - allowed) / tally.asked)
-            share = (worst.faults - allowed) / worst.asked
+            rows = tallies[name]
+            shares = [(row.faults - luck * ("is_luck" in table)) / row.asked for row in rows]
+            # One way of writing that is paid is enough.
+            share = min(shares) if name == "plain" else max(shares)
+            worst = rows[shares.index(share)]
+            found = f"none of {worst.asked:,} {worst.fault}"
             judgement = "fine" if share <= FINE else "look" if share <= BAD else "bad"
-            if worst.faults and "any" in table:
-                judgement = table["any"]
-            asked = worst.asked if name == "plain" else sum(tally.asked for tally in rows)
-            found = f"none of {asked:,} {worst.fault}"
             if worst.faults:
                 found = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"
-            if name == "blind" and best is not None:
-                found += f"; the best constant, {best.row}: {best.faults}"
+                judgement = table.get("any", judgement)
+            if name == "blind":
+                found += f"; the best constant, {best.row}: {best.faults:,}"
             checks.append(
                 {
                     "name": name,
@@ -185,87 +177,69 @@ class Audit:
             raise UserError("audit: all problems have one answer, so that none is known as wrong")
         return cases
 
-    def _count_worth(self, check: str, case: Case, trial: Trial, reward: float | None) -> None:
-        """Count whether a reward is nearer to a plain answer's of the other worth."""
-        is_paid = reward is not None and reward > fmean(case.rewards)
+    def _count_worth(self, trial: Trial, rollout: Rollout, middle: float) -> None:
+        """Count whether a reward is nearer to that of a plain answer of the other worth."""
         fault = "refused" if trial.is_right else "paid"
-        row = trial.row or fault
-        self._count(check, row, fault, case, trial, reward, is_paid != trial.is_right)
+        is_paid = rollout.reward is not None and rollout.reward > middle
+        self._count(trial.check, trial.row, fault, rollout, is_paid != trial.is_right)
 
     def _count(
-        self,
-        check: str,
-        row: str,
-        fault: str,
-        case: Case,
-        trial: Trial,
-        reward: float | None,
-        is_fault: bool,
-        reason: str = "",
+        self, check: str, row: str, fault: str, rollout: Rollout, is_fault: bool, reason: str = ""
     ) -> None:
         tally = self.tallies.setdefault((check, row), Tally(check, row, fault))
         tally.asked += 1
         tally.faults += is_fault
         if is_fault and len(tally.examples) < _EXAMPLES:
+            problem = rollout.prompt.problem
             tally.examples.append(
                 {
-                    "problem": case.problem.id,
-                    "answer": case.gold,
-                    "response": trial.response,
-                    "reward": reward,
+                    "problem": problem.id,
+                    "answer": problem.answer,
+                    "response": rollout.text,
+                    "reward": rollout.reward,
                     "reason": reason,
                 }
             )
 
-    def _each(self, problem: Problem, trials: Sequence[Trial]) -> Rewards:
-        """Return what each response earns alone. The workers have them side by side."""
-        started = [self.rewarder.start(problem, [trial.response]) for trial in trials]
-        rewards: Rewards = []
-        for trial, pending in zip(trials, started, strict=True):
-            rewards += self._finished(problem, [trial], pending)
-        return rewards
+    def _each(self, problem: Problem, trials: Sequence[Trial]) -> list[Rollout]:
+        """Return the responses with what each earns alone. The workers have them side by side."""
+        return self._ask(problem, [[trial] for trial in trials])
 
-    def _group(self, problem: Problem, trials: Sequence[Trial]) -> Rewards:
-        """Return what the responses earn in one group."""
-        pending = self.rewarder.start(problem, [trial.response for trial in trials])
-        return self._finished(problem, trials, pending)
-
-    def _finished(
-        self, problem: Problem, trials: Sequence[Trial], pending: Sequence[Pending]
-    ) -> Rewards:
-        """Wait for the rewards of a group, and count those that failed or exceeded a limit."""
+    def _ask(self, problem: Problem, groups: Sequence[Sequence[Trial]]) -> list[Rollout]:
+        """Return the responses with what they earn in their groups. Count those that failed."""
         prompt = Prompt(problem, "", (), think_open=False)
-        rollouts = []
-        for sample, trial in enumerate(trials):
-            text = trial.response
-            tokens = range(len(text) // _CHARACTERS)
-            completion = Completion(tokens, (), "length" if trial.is_cut_off else "stop")
-            attempt = Attempt(text, problem.answer or "", truncated=trial.is_cut_off)
-            verification = self.verifier.verify(attempt)
-            rollouts.append(Rollout(prompt, sample, completion, text, verification, reward=None))
-        group = Group(prompt, tuple(rollouts), 0)
-        reason = ""
-        try:
-            group = self.rewarder.reward(group, pending)
-        except UserError as error:
-            reason = str(error)
-        case = Case(problem, problem.answer or "", "", "")
-        for trial, rollout in zip(trials, group.rollouts, strict=True):
-            late = ""
-            if rollout.verification is not None and rollout.verification.verdict == "timeout":
-                late = rollout.verification.reason
-            self._count(
-                "failures",
-                "responses",
-                "failed",
-                case,
-                trial,
-                None,
-                bool(reason or late),
-                reason or late,
-            )
-        return [rollout.reward for rollout in group.rollouts]
+        started = [
+            self.rewarder.start(problem, [trial.response for trial in trials]) for trials in groups
+        ]
+        rollouts: list[Rollout] = []
+        for trials, pending in zip(groups, started, strict=True):
+            judged = tuple(self._judged(prompt, trial) for trial in trials)
+            reason = ""
+            try:
+                judged = self.rewarder.reward(Group(prompt, judged, 0), pending).rollouts
+            except UserError as error:
+                reason = str(error)
+            for rollout in judged:
+                why = reason
+                verification = rollout.verification
+                if rollout.reward is None and verification and verification.verdict == "timeout":
+                    why = verification.reason
+                self._count("failures", "responses", "failed", rollout, bool(why), why)
+            rollouts += judged
+        return rollouts
+
+    def _judged(self, prompt: Prompt, trial: Trial) -> Rollout:
+        """Return a response with our verdict, and without a reward."""
+        text = trial.response
+        gold = prompt.problem.answer or ""
+        verification = self.verifier.verify(Attempt(text, gold, truncated=trial.is_cut_off))
+        completion = Completion(range(len(text) // _CHARACTERS), (), "stop")
+        return Rollout(prompt, 0, completion, text, verification, reward=None)
 
 
-def _said(case: Case, answer: str) -> Trial:
-    return Trial("plain", answer, case.text(answer), is_right=answer == case.gold)
+def _differ(rewards: tuple[float | None, float | None], room: float) -> bool:
+    """Return whether two rewards differ by more. None is a reward of its own here."""
+    one, other = rewards
+    if one is None or other is None:
+        return one is not other
+    return abs(one - other) > room

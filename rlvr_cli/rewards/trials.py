@@ -81,6 +81,14 @@ class Case:
         """Return a plain response that states an answer."""
         return _filled(self.way, {**PLAIN, "answer": answer})
 
+    @property
+    def plain_trials(self) -> list[Trial]:
+        """Return the plain right answer, a wrong one, and one that is empty."""
+        return [
+            Trial("plain", answer, self.text(answer), answer == self.gold)
+            for answer in (self.gold, self.wrong, "")
+        ]
+
     def trials(self, constants: list[str]) -> Iterator[Trial]:
         """Yield the constants, and the responses of the table that the problem has texts for."""
         for answer in constants:
