@@ -74,7 +74,10 @@ def audit(
             trying.compare(
                 cases,
                 [
-                    (row.problem, Trial("", "", row.response, False, row.finish_reason == "length"))
+                    (
+                        row.problem,
+                        Trial("responses", "", row.response, False, row.finish_reason == "length"),
+                    )
                     for row in rows
                 ],
             )
