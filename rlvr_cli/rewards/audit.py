@@ -81,7 +81,7 @@ class Audit:
                     is_paid = right.reward > wrong.reward + TIE
                     paid_case = replace(case, rewards=(right.reward, wrong.reward))
                     by_way[name] += [paid_case] * is_paid
-                self._count("plain", name, "alike", right, not is_paid)
+                self._count("plain", name, "earn the same", right, not is_paid)
             self.tick("plain answers")
         return max(by_way.values(), key=len)
 
