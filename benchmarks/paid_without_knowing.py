@@ -2,10 +2,10 @@ r"""Count how often an answer that ignores the gold is paid, which a reward must
 
     python benchmarks/paid_without_knowing.py [--data DIR] [--problems N]
 
-About 70 answers (constants, lists, sets, the question's own numbers and formulas, many boxes, many
-statements) are given to problems of GSM8K and MATH-500 in each format. None may be paid more often
-than the best constant of the same problems plus 0.5 %. The last steps of GSM8K's solutions, left
-undone, may not be paid at all in the strict formats.
+The constants and blind answers of `rlvr audit` (lists, sets, the question's own numbers and
+formulas, many boxes, many statements) are given to problems of GSM8K and MATH-500 in each format.
+None may be paid more often than the best constant of the same problems plus 0.5 %. The last steps
+of GSM8K's solutions, left undone, may not be paid at all in the strict formats.
 """
 
 import argparse
@@ -17,77 +17,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import get_args
 
+from rlvr_cli.core.types import Problem
+from rlvr_cli.rewards.trials import CONSTANTS, WAYS, Case
 from verifiers import Attempt, Format, Verdict, Verifier
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-# Between dollars of money stand words, and no formula.
-FORMULA = re.compile(r"\$((?![^$]*[a-z]{2,} [a-z]{2,})[^$]+)\$")
+THINK_ANSWER = "<think> </think> <answer>X</answer>"
 STEP = re.compile(r"<<([^<>=]*[-+*/][^<>=]*)=[^<>]*>>")
 ALLOWED = 0.005
-CONSTANTS = [
-    *map(str, range(21)),
-    *map(str, (-1, 25, 30, 36, 50, 60, 72, 100, 1000)),
-    r"\frac{1}{2}",
-    r"\frac{1}{3}",
-    r"\pi",
-    r"\sqrt{2}",
-    "A",
-    "B",
-    "C",
-    "D",
-    "yes",
-]
-GUESSES = [str(number) for number in range(21)]
-BLIND = [
-    "x",
-    "n",
-    "y = x",
-    "0/0",
-    "1/0",
-    r"\infty",
-    r"(-\infty, \infty)",
-    r"\mathbb{R}",
-    "all real numbers",
-    "no solution",
-    r"\emptyset",
-    "?",
-    "...",
-    "the answer",
-    "unknown",
-    ", ".join(GUESSES),
-    r"\{" + ", ".join(GUESSES) + r"\}",
-    " or ".join(GUESSES),
-    "1 or 2",
-    "[0, 100]",
-    r"0 \le x \le 100",
-    r"\{x : x \in \mathbb{R}\}",
-    "1, 2, 3, ...",
-    r"\pm 1",
-    "x = x",
-    "0 = 0",
-    r"x \text{ for some } x",
-    r"\text{any number}",
-]
-"""Answers that are the same for each problem, beside the constants."""
-
-
-def answers_to(question: str) -> dict[str, str]:
-    """Return the answers that repeat the question: its numbers, sums of them, its formulas."""
-    numbers = NUMBER.findall(question) or ["0"]
-    formulas = FORMULA.findall(question) or ["x"]
-    return {
-        "its first number": numbers[0],
-        "its last number": numbers[-1],
-        "its numbers": ", ".join(numbers),
-        "their sum": " + ".join(numbers),
-        "their product": r" \times ".join(numbers),
-        "their quotient": "/".join(numbers[-2:]),
-        "its first formula": formulas[0],
-        "its last formula": formulas[-1],
-        "its formulas": ", ".join(formulas),
-        "the question": question,
-    }
 
 
 def marked(answer: str, format: Format) -> str:
@@ -95,17 +32,6 @@ def marked(answer: str, format: Format) -> str:
     if format == "think_answer":
         return f"<think>I guess.</think>\n<answer>{answer}</answer>"
     return f"I guess $\\boxed{{{answer}}}$." if format == "boxed" else f"The answer is {answer}."
-
-
-def many_marks() -> dict[str, str]:
-    """Return responses that mark each of 21 guesses."""
-    return {
-        "21 boxes": " ".join(rf"Perhaps $\boxed{{{guess}}}$." for guess in GUESSES),
-        "21 boxes in a row": " ".join(rf"$\boxed{{{guess}}}$" for guess in GUESSES),
-        "21 statements": " ".join(f"The answer is {guess}." for guess in GUESSES),
-        "21 lines": "\n".join(GUESSES),
-        "21 ####": "\n".join(f"#### {guess}" for guess in GUESSES),
-    }
 
 
 def problems(data: Path, count: int) -> list[tuple[str, str]]:
@@ -123,17 +49,13 @@ def spread(rows: list, count: int) -> list:
     return [rows[number * len(rows) // count] for number in range(count)]
 
 
-def responses(question: str, format: Format) -> Iterator[tuple[str, str]]:
-    """Yield (name, response) of all that is tried on a problem."""
-    for answer in CONSTANTS:
-        yield f"constant {answer}", marked(answer, format)
-    for answer in BLIND:
-        yield answer[:40], marked(answer, format)
-    for name, answer in answers_to(question).items():
-        yield name, marked(answer, format)
-    for name, answer in many_marks().items():
-        is_strict = format == "think_answer"
-        yield name, f"<think>t</think><answer>{answer}</answer>" if is_strict else answer
+def responses(question: str, gold: str, format: Format) -> Iterator[tuple[str, str]]:
+    """Yield (name, response) of the constants and the blind answers that `rlvr audit` tries."""
+    way = {"boxed": r"\boxed{X}", "any": "The answer is X."}
+    case = Case(Problem("", question, gold), gold, "", WAYS[way.get(format, THINK_ANSWER)])
+    for trial in case.trials(CONSTANTS):
+        if trial.check in ("constant", "blind"):
+            yield f"{trial.check} {trial.row}", trial.response
 
 
 def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
@@ -141,7 +63,7 @@ def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
     times_paid: Counter[str] = Counter()
     with Verifier(format=format) as verifier:
         for question, gold in tasks:
-            for name, response in responses(question, format):
+            for name, response in responses(question, gold, format):
                 times_paid[name] += (
                     verifier.verify(Attempt(response, gold)).verdict is Verdict.CORRECT
                 )

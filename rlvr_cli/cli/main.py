@@ -436,6 +436,56 @@ def ablate(
 
 
 @app.command()
+def audit(
+    reward: Annotated[
+        Texts, Option(metavar="SPEC[:WEIGHT]", help="Reward to try, as in train; repeat for a sum.")
+    ] = None,
+    data: Annotated[Texts, Option(help="Problem sets, named like those of train.")] = None,
+    responses: Annotated[Texts, output(help="Also try these responses to the problems.")] = None,
+    way: Annotated[
+        Text, Option(help="Text with {answer} in it: how answers are written. Default: usual ways.")
+    ] = None,
+    limit: Annotated[
+        Text, output(metavar="<int>", help="First problems to use. Default: 200, evenly spread.")
+    ] = None,
+    field: Annotated[
+        Texts, output(metavar="NAME=PATH", help="Path of a field in a row, as in train.")
+    ] = None,
+    format: Annotated[
+        Literal["table", "json"], output(help="A page, or all rows as JSON on stdout.")
+    ] = "table",
+    strict: Annotated[bool, Option("--strict", help="Exit with 1 unless every check is fine.")] = (
+        False
+    ),
+    quiet: options.Quiet = False,
+    config: options.ConfigFile = None,
+    set_: options.Set = None,
+) -> None:
+    """Try a reward on responses whose worth is known: what does it really pay?
+
+    \b
+    [bold]Examples[/]
+      rlvr audit --reward my_reward.py --data problems.jsonl
+      rlvr audit --data gsm8k --set data.answer_format=boxed --strict
+      rlvr audit --reward my_reward.py --responses responses.jsonl --format json
+    """
+    with reported_errors("nothing is kept"):
+        from rlvr_cli.cli.audit import audit as audit_reward
+        from rlvr_cli.console.audit import show_audit
+        from rlvr_cli.console.display import Display
+        from rlvr_cli.core.jsonl import write_jsonl_line
+
+        flags = {"reward": reward, "data": data, "limit": limit, "field": field}
+        figures = audit_reward(flags, set_ or (), config, responses or (), way, Display(quiet))
+        if format == "json":
+            write_jsonl_line(sys.stdout, figures)
+        else:
+            show_audit(figures, Display(stderr=False))
+    if strict and any(check["judgement"] != "fine" for check in figures["checks"]):
+        raise typer.Exit(1)
+
+
+@app.command()
 def doctor() -> None:
     """Check this installation: what it has, what is missing, and for what.
 

@@ -1,0 +1,105 @@
+"""`rlvr audit`: read problems and responses, and try the rewards of a training on them."""
+
+import resource
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlvr_cli import config
+from rlvr_cli.cli.resolve import read_flags
+from rlvr_cli.console.display import Display
+from rlvr_cli.console.tables import Figures
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Problem
+from rlvr_cli.data.problems import ProblemSet, load_all
+from rlvr_cli.evaluation.imported import read_responses
+from rlvr_cli.rewards.audit import Audit
+from rlvr_cli.rewards.rewarder import Rewarder
+from rlvr_cli.rewards.trials import WAYS, Trial
+from rlvr_cli.setup.plan import choose_format
+from verifiers import Verifier
+
+MOST_PROBLEMS = 200
+"""Problems that are tried, evenly spread, without --limit. Some 130 responses each take a minute
+if the reward takes a millisecond."""
+
+
+def audit(
+    parameters: Mapping[str, Any],
+    sets: Sequence[str],
+    file: Path | None,
+    responses: Sequence[str],
+    way: str | None,
+    display: Display,
+) -> Figures:
+    """Run `rlvr audit` and return its figures.
+
+    `parameters` are flags of `rlvr train`, and `way` is a template with {answer} for answers that
+    are written in no usual way. Raises UserError for anything wrong with the input, and if the
+    reward fails wherever it is asked.
+    """
+    if way is not None and "{answer}" not in way:
+        raise UserError("--way: write {answer} where the answer stands, as in 'So it is {answer}.'")
+    assignments = config.yaml_layer(file) if file else []
+    for key, value in read_flags(parameters, "train").items():
+        assignments += config.flag_layer(key, value)
+    settings = config.resolve([*assignments, *config.set_layer(sets)])
+    data = settings.data
+    named = None
+    if parameters["data"] or not responses:
+        named = load_all(data.sources, data.split or "test", data)
+    rows = [
+        row
+        for source in responses
+        for row in read_responses(source, data.limit, data.skip_bad, data.fields, named)
+    ]
+    problems = named or ProblemSet(
+        ", ".join(responses),
+        tuple({row.problem.id: row.problem for row in rows}.values()),
+        prompt="plain",
+    )
+    chosen = _spread(problems.problems) if data.limit is None else problems.problems
+    answer_format = choose_format(problems, data)
+    with (
+        Verifier(format=answer_format) as verifier,
+        Rewarder(settings.reward, settings.rollout.max_tokens) as rewarder,
+        display.progress("audit", 2 * len(chosen), lines=True) as bar,
+    ):
+        trying = Audit(rewarder, verifier, bar.tick)
+        cases = trying.plain(chosen, WAYS if way is None else {way: way})
+        has_signal = 2 * len(cases) >= len(chosen)
+        if has_signal:
+            trying.try_table(cases)
+            trying.ask_again(cases)
+            trying.compare(
+                cases,
+                [
+                    (
+                        row.problem,
+                        Trial("responses", "", row.response, False, row.finish_reason == "length"),
+                    )
+                    for row in rows
+                ],
+            )
+    seconds = sorted(trying.seconds)
+    return {
+        "reward": list(settings.reward.functions),
+        "answer_format": answer_format,
+        "data": problems.name,
+        "problems": len(chosen),
+        "of": len(problems.problems),
+        "has_signal": has_signal,
+        "plain": [case.rewards for case in cases],
+        "way": cases[0].way if cases else None,
+        "example": cases[0].text(cases[0].gold) if cases else None,
+        "seconds": seconds[len(seconds) // 2] if seconds else None,
+        "slowest": seconds[-1] if seconds else None,
+        "memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+        "checks": trying.checks(),
+    }
+
+
+def _spread(problems: Sequence[Problem]) -> list[Problem]:
+    """Return the most problems that are tried, at even distances."""
+    count = min(MOST_PROBLEMS, len(problems))
+    return [problems[number * len(problems) // count] for number in range(count)]

@@ -1,0 +1,189 @@
+"""Write the responses by which `rlvr audit` tries a reward (`trials.yaml`)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from importlib import resources
+from typing import NamedTuple
+
+from rlvr_cli.core.types import Problem
+from rlvr_cli.core.yaml_text import load_yaml
+
+PLAIN = {"thought": "I work it out step by step.", "words": "The answer is"}
+WAYS = {
+    "The answer is X.": "{thought} {words} {answer}.",
+    r"\boxed{X}": r"{thought} {words} $\boxed{{answer}}$.",
+    "<think> </think> <answer>X</answer>": "<think>{thought}</think>\n<answer>{answer}</answer>",
+    "<answer>X</answer>": "{thought}\n<answer>{answer}</answer>",
+    "#### X": "{thought}\n#### {answer}",
+    "X": "{answer}",
+}
+"""The usual ways to write an answer."""
+GUESSES = [str(number) for number in range(21)]
+CONSTANTS = [
+    *GUESSES,
+    *("-1", "25", "30", "36", "50", "60", "72", "100", "1000", "A", "B", "C", "D", "yes"),
+    *(r"\frac{1}{2}", r"\frac{1}{3}", r"\pi", r"\sqrt{2}"),
+]
+FIXED_TEXTS = {
+    "guesses": ", ".join(GUESSES),
+    "alternatives": " or ".join(GUESSES),
+    "lines": "\n".join(GUESSES),
+    "boxes": " ".join(rf"Perhaps $\boxed{{{guess}}}$." for guess in GUESSES),
+    "statements": " ".join(f"The answer is {guess}." for guess in GUESSES),
+    "padding": "I look at it once more, and nothing changes. " * 60,
+    "braces": r"\frac{" * 300,
+    "brackets": "(" * 3000,
+    "nines": "9" * 5000,
+}
+"""Texts of the table that are the same for each problem."""
+CUT = "✂"
+_SPELLED = (
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
+    *("nineteen", "twenty"),
+)
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+# Between dollars of money stand words, and no formula.
+_FORMULA = re.compile(r"\$((?![^$]*[a-z]{2,} [a-z]{2,})[^$]+)\$")
+_INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
+_DECIMAL = re.compile(r"-?\d{1,9}\.\d{1,9}")
+_FRACTION = re.compile(r"(-?)\\frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}")
+_LIST_OR_WORDS = re.compile(r"[,;]|\\text|(?<![\\a-zA-Z])[A-Za-z]{2,}")
+# "4 or east" may be read as one answer with a remark, and "1, 2 or 3" is a list anyway.
+_COUNTED = re.compile(r"[Hh]ow many ([a-z]+s)\b")
+_NAMED = re.compile(r"\{([a-z]+)\}")
+
+
+class Trial(NamedTuple):
+    """A response to a problem, and what it deserves."""
+
+    check: str
+    row: str
+    response: str
+    is_right: bool
+    is_cut_off: bool = False
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem with its gold answer, a wrong one, and the way in which answers are written."""
+
+    problem: Problem
+    gold: str
+    wrong: str
+    way: str
+    rewards: tuple[float, float] = (0.0, 0.0)
+    """What the plain right answer earns, and the plain wrong one."""
+
+    def text(self, answer: str) -> str:
+        """Return a plain response that states an answer."""
+        return _filled(self.way, {**PLAIN, "answer": answer})
+
+    @property
+    def plain_trials(self) -> list[Trial]:
+        """Return the plain right answer, a wrong one, and one that is empty."""
+        return [
+            Trial("plain", answer, self.text(answer), answer == self.gold)
+            for answer in (self.gold, self.wrong, "")
+        ]
+
+    def trials(self, constants: list[str]) -> Iterator[Trial]:
+        """Yield the constants, and the responses of the table that the problem has texts for."""
+        for answer in constants:
+            yield Trial("constant", answer, self.text(answer), is_right=False)
+        texts = {
+            **FIXED_TEXTS,
+            **texts_of_problem(self.problem.problem),
+            **texts_of_gold(self.gold),
+            "wrong": self.wrong,
+        }
+        if not _LIST_OR_WORDS.search(self.gold + self.wrong):
+            texts["single"] = self.gold
+        unit = _COUNTED.search(self.problem.problem)
+        if unit and "integer" in texts:
+            texts["unit"] = f"{self.gold} {unit[1]}"
+        for check, table in CHECKS.items():
+            for deserved in ("right", "wrong"):
+                for row, templates in table.get(deserved, {}).items():
+                    response = self._response(templates, texts)
+                    if response is not None:
+                        text, cut, _ = response.partition(CUT)
+                        yield Trial(check, row, text, deserved == "right", bool(cut))
+
+    def _response(self, templates: dict[str, str], texts: dict[str, str]) -> str | None:
+        """Return the response of a row. Return None if the problem has no such text, or the way of
+        writing answers no place for a thought or for words after the answer."""
+        whole = templates.get("whole", "{response}")
+        has_end = bool(whole.partition("{response}")[2].strip())
+        if ("thought" in templates and "{thought}" not in self.way) or (
+            has_end and not self.way.endswith(".")
+        ):
+            return None
+        try:
+            parts = {"answer": self.gold, **PLAIN}
+            for name in parts.keys() & templates.keys():
+                parts[name] = _filled(templates[name], texts)
+            return _filled(whole, {**texts, "response": _filled(self.way, parts)})
+        except KeyError:
+            return None
+
+
+def _filled(template: str, texts: dict[str, str]) -> str:
+    """Put texts in the place of their names. Raises KeyError if there is none of a name."""
+    return _NAMED.sub(lambda name: texts[name[1]], template)
+
+
+def texts_of_problem(problem: str) -> dict[str, str]:
+    """Return a problem's own words, numbers and formulas, which an answer may only repeat."""
+    numbers = _NUMBER.findall(problem)
+    formulas = _FORMULA.findall(problem)
+    texts = {"problem": problem}
+    if numbers:
+        texts |= {
+            "first": numbers[0],
+            "last": numbers[-1],
+            "all": ", ".join(numbers),
+            "sum": " + ".join(numbers),
+            "product": r" \times ".join(numbers),
+            "quotient": "/".join(numbers[-2:]),
+        }
+    if formulas:
+        texts |= {"formula": formulas[-1], "formulas": ", ".join(formulas)}
+    return texts
+
+
+def texts_of_gold(gold: str) -> dict[str, str]:
+    """Return other texts of the value of a gold answer, and sums and products that come to it.
+    None is made of what is no plain number."""
+    texts = {"gold": gold}
+    if "$" not in gold:
+        texts["formal"] = f"${gold}$"
+    if _INTEGER.fullmatch(gold):
+        number = int(gold)
+        texts |= {"integer": gold, "decimal": f"{gold}.0"}
+        if 0 <= number < len(_SPELLED):
+            texts["spelled"] = _SPELLED[number]
+        if abs(number) > 9:
+            texts["shorter"] = gold[:-1]
+        if abs(number) > 999:
+            texts["grouped"] = f"{number:,}"
+        if number > 2:
+            texts["undone"] = f"{number - 2} + 2"
+        if number > 2 and number % 2 == 0:
+            texts["doubled"] = rf"{number // 2} \times 2"
+    if _DECIMAL.fullmatch(gold):
+        value = Fraction(gold)
+        sign = "-" if value < 0 else ""
+        texts["zero"] = f"{gold}0"
+        texts["fraction"] = rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+    fraction = _FRACTION.fullmatch(gold)
+    if fraction:
+        texts["slash"] = f"{fraction[1]}{fraction[2]}/{fraction[3]}"
+        texts["large"] = gold.replace("frac", "dfrac")
+    return texts
+
+
+CHECKS = load_yaml((resources.files("rlvr_cli") / "rewards" / "trials.yaml").read_text("utf-8"))
+"""The question and the rows of each check, as `trials.yaml` says."""

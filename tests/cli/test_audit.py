@@ -1,0 +1,257 @@
+"""`rlvr audit`: what is known of simple rewards is found, and our verifier is fine."""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import invoke, refused
+
+PROBLEMS = 11
+LAST_NUMBER = """
+import re
+def reward(problem, response):
+    found = re.findall(r"-?\\d+(?:\\.\\d+)?", response)
+    return float(found[-1:] == [problem["answer"]])
+"""
+EXACT_BOX = """
+def reward(problem, response):
+    start = response.rfind("\\\\boxed{")
+    box = response[start + 7 :].partition("}")[0]
+    return float(start >= 0 and box == problem["answer"])
+"""
+SUBSTRING = """
+def reward(problem, response):
+    return float(problem["answer"] in response)
+"""
+FORMS = {
+    "TRL": """
+def in_it(completions, prompts, answer, **columns):
+    return [float(gold in text) for text, gold in zip(completions, answer, strict=True)]
+""",
+    "verl": """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": float(ground_truth in solution_str), "length": len(solution_str)}
+""",
+}
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    """Problems whose answers are 10 to 20, so that no answer is in another or in its problem."""
+    monkeypatch.chdir(tmp_path)
+    rows = []
+    for gold in range(10, 10 + PROBLEMS):
+        text = f"Tom has 3 apples and buys {gold - 3}. How many apples has he now?"
+        rows.append(json.dumps({"id": f"p{gold}", "problem": text, "answer": str(gold)}))
+    Path("p.jsonl").write_text("\n".join(rows))
+
+
+def audited(*args, exit_code=0, data=("--data", "p.jsonl")):
+    """The figures, with the checks and the rows of each by name."""
+    done = invoke("audit", *data, *args, "--format", "json", "-q", "--set", "reward.workers=2")
+    assert done.exit_code == exit_code, done.stderr
+    figures = json.loads(done.stdout)
+    figures["judgements"] = {check["name"]: check["judgement"] for check in figures["checks"]}
+    figures["rows"] = {
+        (check["name"], row["row"]): row for check in figures["checks"] for row in check["rows"]
+    }
+    return figures
+
+
+def counts(figures, check, row):
+    tally = figures["rows"][check, row]
+    return tally["faults"], tally["asked"]
+
+
+def reward_file(code):
+    Path("mine.py").write_text(code)
+    return "--reward", "mine.py"
+
+
+def not_fine(figures):
+    return {name for name, judgement in figures["judgements"].items() if judgement != "fine"}
+
+
+@pytest.mark.parametrize("answer_format", ["think_answer", "boxed", "any"])
+def test_our_verifier_is_fine_in_each_format(answer_format):
+    figures = audited("--strict", "--set", f"data.answer_format={answer_format}")
+    assert not_fine(figures) == set()
+    assert figures["plain"] == [[1, -1]] * PROBLEMS
+    assert counts(figures, "forms", "spelled") == (0, 11)
+    assert counts(figures, "forms", "with its unit") == (0, 11)  # "12 apples"
+    assert counts(figures, "undone", "a product") == (0, 6)  # the even ones
+    assert len(figures["checks"]) == 17
+
+
+def test_the_last_number_is_paid_and_no_other_form_of_it():
+    figures = audited(*reward_file(LAST_NUMBER))
+    assert not_fine(figures) == {"several", "forms", "around", "cut off"}
+    assert counts(figures, "several", "wrong or right") == (11, 11)
+    assert counts(figures, "several", "right or wrong") == (0, 11)
+    assert counts(figures, "forms", "spelled") == (11, 11)
+    assert counts(figures, "forms", "as a decimal") == (11, 11)
+    assert counts(figures, "forms", "bold") == (0, 11)
+    assert counts(figures, "around", "a number after") == (11, 11)
+    assert counts(figures, "around", "words after") == (0, 11)
+    assert counts(figures, "cut off", "within a thought") == (11, 11)
+    assert counts(figures, "blind", "every number to 20") == (1, 11)  # the last, 20
+    (example, *_) = figures["rows"]["around", "a number after"]["examples"]
+    assert (example["problem"], example["answer"], example["reward"]) == ("p10", "10", 0)
+    assert "The answer is 10." in example["response"]
+
+
+def test_an_exact_box_refuses_other_forms_and_pays_nothing_else():
+    figures = audited(*reward_file(EXACT_BOX))
+    assert figures["way"].endswith(r"$\boxed{{answer}}$.")
+    assert not_fine(figures) == {"forms"}
+    assert counts(figures, "plain", "The answer is X.") == (11, 11)
+    assert counts(figures, "plain", r"\boxed{X}") == (0, 11)
+    for row in ("spelled", "as a decimal", "with its unit", "as x = …", "bold"):
+        assert counts(figures, "forms", row) == (11, 11)
+    assert counts(figures, "forms", "in German") == (0, 11)
+    assert counts(figures, "forms", "said twice") == (0, 11)
+
+
+def substring_is_found(figures):
+    assert not_fine(figures) == {"blind", "several", "forms", "thought", "cut off"}
+    assert figures["judgements"]["blind"] == "bad"
+    assert counts(figures, "blind", "every number to 20") == (11, 11)
+    assert counts(figures, "blind", "the problem itself") == (0, 11)
+    assert counts(figures, "several", "right or wrong") == (11, 11)
+    assert counts(figures, "thought", "named in passing") == (11, 11)
+    assert counts(figures, "thought", "stated, taken back") == (11, 11)
+    assert counts(figures, "forms", "spelled") == (11, 11)
+    assert counts(figures, "forms", "as a decimal") == (0, 11)
+
+
+def test_a_substring_pays_every_number_at_once_and_a_thought():
+    substring_is_found(audited(*reward_file(SUBSTRING)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_functions_of_other_programs_are_tried_alike(form):
+    substring_is_found(audited(*reward_file(FORMS[form])))
+
+
+def test_a_reward_that_draws_is_not_a_function_of_the_response():
+    code = """
+import random
+def reward(problem, response):
+    return float(f" {problem['answer']}." in response) + random.random() / 100
+"""
+    figures = audited(*reward_file(code))
+    names = ("again", "group", "order")
+    assert [figures["judgements"][name] for name in names] == ["bad", "look", "bad"]
+    # Three responses of 11 problems; two equal draws of 53 bits are not expected.
+    assert counts(figures, "again", "plain answers") == (33, 33)
+
+
+def test_a_reward_by_the_place_in_the_group_depends_on_the_order():
+    code = """
+def reward(problems, responses):
+    pairs = enumerate(zip(problems, responses))
+    return [float(f" {p['answer']}." in r) + place / 100 for place, (p, r) in pairs]
+"""
+    figures = audited(*reward_file(code))
+    names = ("again", "group", "order")
+    assert [figures["judgements"][name] for name in names] == ["fine", "look", "bad"]
+    assert counts(figures, "group", "plain answers") == (22, 33)  # all but the first
+    assert counts(figures, "order", "plain answers") == (22, 33)  # all but the middle one
+
+
+def test_the_price_of_length_is_seen():
+    code = """
+def reward(problem, response):
+    return float(f" {problem['answer']}." in response) - len(response) / 10_000
+"""
+    figures = audited(*reward_file(code))
+    assert figures["judgements"]["value"] == "look"
+    assert figures["judgements"]["length"] == "fine"
+    assert counts(figures, "value", "right, padded") == (11, 11)
+
+
+def test_failures_are_counted_with_their_reason():
+    code = """
+def reward(problem, response):
+    if not response:
+        raise LookupError("nothing to read")
+    return float(f" {problem['answer']}." in response)
+"""
+    figures = audited(*reward_file(code))
+    assert figures["judgements"]["failures"] == "bad"
+    tally = figures["rows"]["failures", "responses"]
+    assert tally["faults"] == 11  # the empty response to each problem
+    assert "line 4: LookupError: nothing to read" in tally["examples"][0]["reason"]
+
+
+def test_strict_is_an_exit_code():
+    audited("--strict", "--set", "data.answer_format=boxed")
+    audited("--strict", *reward_file(SUBSTRING), exit_code=1)
+
+
+def test_without_a_plain_answer_that_is_paid_nothing_else_is_asked():
+    code = "def reward(problem, response): return float(f'={problem[\"answer\"]}=' in response)"
+    done = invoke("audit", "--data", "p.jsonl", *reward_file(code), "--strict")
+    assert done.exit_code == 1
+    assert "a plain right answer earns no more than a wrong one on 11 of 11 problems" in done.stdout
+    assert "--way" in done.stdout
+    assert "thought" not in done.stdout
+    figures = audited(*reward_file(code), "--way", "{thought} ={answer}=")
+    assert figures["judgements"]["plain"] == "fine"
+    assert counts(figures, "forms", "spelled") == (11, 11)
+
+
+def test_responses_are_compared_with_our_verifier():
+    rows = [("10", "The answer is 10."), ("10", "10? The answer is 7."), ("11", "eleven")]
+    with Path("r.jsonl").open("w") as file:
+        for gold, response in rows:
+            problem = {"id": f"p{gold}", "problem": gold, "answer": gold}
+            file.write(json.dumps({**problem, "response": response}) + "\n")
+    figures = audited(*reward_file(SUBSTRING), "--responses", "r.jsonl", data=())
+    assert figures["problems"] == 2
+    assert counts(figures, "responses", "right") == (1, 2)  # eleven is refused
+    assert counts(figures, "responses", "wrong") == (1, 1)  # 10 is in it
+    assert figures["judgements"]["responses"] == "look"
+
+
+def test_the_page_names_the_worst_rows_with_an_example():
+    done = invoke("audit", "--data", "p.jsonl", *reward_file(LAST_NUMBER))
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert lines[0] == "reward     mine.py on 11 problems of p.jsonl"
+    assert lines[1].endswith("as in: I work it out step by step. The answer is 10.")
+    assert "judgement  13 fine, 0 look, 4 bad" in lines
+    (line,) = [line for line in lines if line.startswith("several ")]
+    assert "wrong or right: 11 of 11 paid; problem p10, answer 10" in line
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        (("--reward", "none.py"), "none.py: no such file"),
+        (("--reward", "unknown"), "no such reward"),
+        (("--data", "none.jsonl"), "none.jsonl"),
+        (("--way", "So it is"), "--way: write {answer} where the answer stands"),
+        (("--limit", "0"), "--limit 0"),
+        (("--limit", "1"), "all problems have one answer"),
+        (("--responses", "none.jsonl"), "none.jsonl"),
+        (("--set", "reward.worker=1"), "reward.worker"),
+    ],
+)
+def test_bad_input_gets_one_line(args, expected):
+    data = () if args[0] == "--data" else ("--data", "p.jsonl")
+    assert expected in refused("audit", *data, *args, "-q")
+
+
+def test_a_reward_that_always_fails_gets_one_line():
+    args = reward_file("def reward(problem, response): return problem['gold']")
+    line = refused("audit", "--data", "p.jsonl", *args, "-q")
+    assert "no response got a reward: reward mine.py: line 1: KeyError: 'gold' (problem p10" in line
+
+
+def test_rows_without_answers_get_one_line_each():
+    Path("q.jsonl").write_text('{"problem": "1 + 1"}\n')
+    done = invoke("audit", "--data", "q.jsonl")
+    assert done.exit_code == 2
+    assert "q.jsonl:1" in done.stderr
+    assert "answer" in done.stderr
