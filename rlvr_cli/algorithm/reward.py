@@ -58,9 +58,9 @@ class RewardConfig(Section):
     """Value of `math` and `majority` for any other response."""
     format: float = setting(1.0)
     """Value of `format` for a response in the format. Any other gets 0."""
-    majority_share: float = setting(0.0, ge=0, le=1)
+    majority_share: float | None = setting(None, ge=0, le=1)
     """Share of a group that its largest set of equal answers must reach, for `majority` to reward
-    the group. A group below it does not train."""
+    the group. A group below it does not train. None means any share."""
     timeout: float = setting(10.0, on_resume="free", gt=0, le=86_400)
     """Time limit of a function, in seconds per response. One that exceeds it does not train."""
     workers: int = setting(8, on_resume="free", ge=1, le=256)

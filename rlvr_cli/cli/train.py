@@ -123,7 +123,7 @@ def _load_problems(config: Config, rows: Iterable[Any] | None = None) -> Problem
         config.data.sources,
         config.data.split or "train",
         config.data,
-        need_answer=config.algorithm.needs_verdicts and config.data.answers == "gold",
+        need_answer=config.algorithm.needs_verdicts and config.data.answers is None,
         need_response=config.algorithm.reads_responses,
         rows=rows,
     )

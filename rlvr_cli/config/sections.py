@@ -38,9 +38,9 @@ class DataConfig(Section):
     )
     """Path of `problem`, `answer`, `id` or `response` in a row. By default the usual names are
     tried."""
-    answers: Literal["gold", "none"] = setting("gold", read_by=("train",), flag="--answers")
-    """What problems to train on need: a gold answer, or none. One that is there is then measured
-    and does not train."""
+    answers: Literal["none"] | None = setting(None, read_by=("train",), flag="--answers")
+    """Whether problems to train on may lack a gold answer (`none`). One that is there is then
+    measured and does not train."""
     split: Literal["train", "test"] | None = None
     """Split to read. None means `train` for training, `test` for evaluation."""
     where: str | None = setting(None, read_by=("train", "eval"))

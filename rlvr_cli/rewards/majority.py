@@ -46,7 +46,7 @@ def with_majority(
     rollouts = []
     for rollout, wins in pairs:
         rewards = dict(figures)
-        if share >= config.majority_share:
+        if share >= (config.majority_share or 0.0):
             rewards[MAJORITY] = config.correct if wins else config.wrong
         rollouts.append(replace(rollout, rewards=rewards))
     return replace(group, rollouts=tuple(rollouts))

@@ -140,7 +140,7 @@ def data_findings(
             "take a model with another"
         )
         findings.append(Finding(text, is_error=changed == count))
-    if bad_golds and config.algorithm.needs_verdicts and config.data.answers == "gold":
+    if bad_golds and config.algorithm.needs_verdicts and config.data.answers is None:
         text = (
             f"{bad_golds} of {count} gold answers cannot be read, so these problems never train: "
             "mend them"

@@ -27,6 +27,12 @@ def answer():
     return scoring.answering()
 
 
+@pytest.fixture(scope="module")
+def verifier():
+    with Verifier() as opened:
+        yield opened
+
+
 def test_every_generator_of_the_version_is_accepted_or_refused_with_a_reason():
     from reasoning_gym.factory import DATASETS
 
@@ -38,7 +44,9 @@ def test_every_generator_of_the_version_is_accepted_or_refused_with_a_reason():
 
 
 @pytest.mark.parametrize("name", scoring.ACCEPTED)
-def test_right_answers_are_paid_others_are_not_and_code_does_not_run(name, answer, tmp_path):
+def test_right_answers_are_paid_others_are_not_and_code_does_not_run(
+    name, answer, verifier, tmp_path
+):
     mark = tmp_path / "code ran"
     code = f"__import__('os').system('touch {mark!s}')"
     hostile = (code, f"[{code}]", json.dumps([code]), json.dumps({"a": code}), f"1,{code}")
@@ -53,8 +61,7 @@ def test_right_answers_are_paid_others_are_not_and_code_does_not_run(name, answe
             if text == other == row["answer"]:
                 continue
             if name in scoring.VALUES:
-                with Verifier() as verifier:
-                    judged = verifier.verify(Attempt(f"<answer>{text}</answer>", row["answer"]))
+                judged = verifier.verify(Attempt(f"<answer>{text}</answer>", row["answer"]))
                 is_right = judged.verdict is Verdict.CORRECT
             else:
                 score = answer({"place": row["place"], "answer": text})["score"]
