@@ -12,7 +12,7 @@ from verifiers.equality.clusters import cluster
 from verifiers.equality.compare import compare, members, readable, same_number, same_text
 from verifiers.extraction.extract import extract
 from verifiers.extraction.marks import check_format, is_incomplete
-from verifiers.extraction.undone import is_left_undone
+from verifiers.extraction.undone import is_computation, is_left_undone
 from verifiers.grammar.normalize import gold_text
 from verifiers.judges import BAD_GOLD, OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
@@ -130,14 +130,22 @@ class Verifier:
 
     def answer(self, attempt: Attempt) -> str | None:
         """Return the text of a response's answer, found without its gold. Return None if it has
-        none, or not in the required format."""
-        text, _ = extract(
-            attempt.response,
-            format=self._format,
-            think_open=attempt.think_open,
-            cut_off=attempt.truncated,
-        )
-        return text if text is not None and text.strip() else None
+        none, not in the required format, or a computation that is left undone."""
+        has_place = attempt.place is not None
+        try:
+            text, _ = extract(
+                attempt.response,
+                format=self._format,
+                think_open=attempt.think_open,
+                cut_off=attempt.truncated,
+                is_any_text=has_place,
+            )
+            if text is None or not text.strip():
+                return None
+            is_undone = not has_place and is_computation(text, strict=self._format != "any")
+        except (OutOfEffortError, RecursionError):
+            return None
+        return None if is_undone else text
 
     def check_gold(self, gold: str) -> bool:
         """Return whether a gold answer can be read, and equals itself."""

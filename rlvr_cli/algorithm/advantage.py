@@ -186,7 +186,8 @@ def compute_advantages(rewards: Tensor, samples: Samples, advantage: Advantage) 
     comes from the total reward of each response and is equal for all of its tokens. Raises
     ValueError for a group of one."""
     if not advantage.needs_group:
-        return TOKEN_ADVANTAGES[advantage.component](rewards, samples, **advantage.fields)
+        formula = TOKEN_ADVANTAGES[advantage.component]
+        return formula(rewards, samples, **advantage.fields).to(rewards)
     if samples.terms is None:
         advantages_B = _group_advantages(rewards.sum(1), samples.group, advantage)
     else:  # each reward by itself: GDPO, 2026, arXiv:2601.05242
@@ -213,9 +214,9 @@ def _group_advantages(rewards_B: Tensor, group_B: Tensor, advantage: Advantage) 
         members = group_B == number
         if members.sum() < 2:
             raise ValueError("a group of one has no advantage: sample at least two a prompt")
-        advantages_B[members] = GROUP_ADVANTAGES[advantage.component](
-            rewards_B[members], rewards_B, **advantage.fields
-        )
+        formula = GROUP_ADVANTAGES[advantage.component]
+        advantages_G = formula(rewards_B[members], rewards_B, **advantage.fields)
+        advantages_B[members] = advantages_G.to(advantages_B)
     return advantages_B
 
 

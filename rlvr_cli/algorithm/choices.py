@@ -5,7 +5,7 @@ from importlib import resources
 from typing import Annotated, Any, Literal, get_args
 
 import yaml
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from rlvr_cli.algorithm.kinds import (
     KL,
@@ -179,7 +179,9 @@ class Algorithm(Section):
         """Return whether the advantages in a group depend on more than the group's rewards."""
         advantage = self.advantage
         divides_by_batch = isinstance(advantage, GroupNormalized) and advantage.deviation == "batch"
-        return self.whiten or self.rewards_kl or self.normalizes_each or divides_by_batch
+        is_own = isinstance(advantage, OwnAdvantage)
+        reads_more = self.whiten or self.rewards_kl or self.normalizes_each
+        return reads_more or divides_by_batch or is_own
 
     @property
     def needs_old_logprobs(self) -> bool:
@@ -218,17 +220,6 @@ class Algorithm(Section):
         """Return whether the divergence is subtracted from the rewards, before the updates."""
         return self.kl is not None and self.kl.place == "reward"
 
-    @field_validator("aggregation")
-    @classmethod
-    def _is_aggregation(cls, name: str) -> str:
-        known = get_args(Aggregation)
-        if name in known or is_own_function(name, "aggregation"):
-            return name
-        raise ValueError(
-            f"algorithm.aggregation must be {', '.join(known)}, FILE.py:NAME, MODULE:NAME or an "
-            f"entry point of {ENTRY_POINTS['aggregation']}, not {name!r:.40}"
-        )
-
     @model_validator(mode="after")
     def _fits_together(self) -> "Algorithm":
         for applies, message in contradictions(self):
@@ -246,6 +237,8 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
     advantage = a.advantage.kind
     surrogate = a.surrogate.kind
     kl = a.kl
+    aggregations = get_args(Aggregation)
+    is_aggregation = a.aggregation in aggregations or "aggregation" in a.sources
     is_on_policy = surrogate == "policy_gradient"  # its gradient is that of the present policy's
     uses_engine = a.old_logprobs == "engine"
     needs_sampling = a.filter is not None or a.correction is not None or uses_engine
@@ -259,6 +252,16 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
             kl is not None and (kl.kind == "own") != (kl.function is not None),
             "algorithm.kl own without a function, or a function with another kind; name it, "
             "algorithm.kl=FILE.py:NAME",
+        ),
+        (
+            kl is not None and kl.function is None and bool(kl.settings),
+            "algorithm.kl.settings are those of an estimator of one's own; leave them out",
+        ),
+        (
+            not is_aggregation and not is_own_function(a.aggregation, "aggregation"),
+            f"algorithm.aggregation {a.aggregation!r:.40} is not known; choose from "
+            f"{', '.join(aggregations)}, FILE.py:NAME, MODULE:NAME or an entry point of "
+            f"{ENTRY_POINTS['aggregation']}",
         ),
         (
             bool(a.aggregation_settings) and "aggregation" not in a.own_functions,

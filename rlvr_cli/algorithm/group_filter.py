@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import GroupFilter
+from rlvr_cli.algorithm.kinds import GroupFilter, Mixed
 from rlvr_cli.algorithm.reward import length_penalty, shaped_reward
 from rlvr_cli.core.types import Group, Rollout, are_different
 
@@ -48,8 +48,8 @@ def candidates(group: Group, algo: Algorithm) -> Sequence[Rollout]:
 def trains(group: Group, algo: Algorithm) -> bool:
     """Return whether responses differ in the filter's metric. Without a filter, return whether
     enough of them were judged."""
-    if algo.filter is not None:
-        return passes(group, algo.filter)
+    if algo.filter is not None and not passes(group, algo.filter):
+        return False
     needed = 2 if algo.advantage.needs_group else 1
     return not algo.needs_verdicts or len(group.judged) >= needed
 
@@ -57,9 +57,9 @@ def trains(group: Group, algo: Algorithm) -> bool:
 def is_uniform(
     group: Group, algo: Algorithm, max_tokens: int, weightless: Collection[str] = ()
 ) -> bool:
-    """Return whether all responses are equal in the filter's metric, or in reward if there is no
-    filter. Rewards named in `weightless` do not count."""
-    if algo.filter is not None:
+    """Return whether all responses are equal in the filter's metric, or in reward if there is none
+    or one of one's own. Rewards named in `weightless` do not count."""
+    if isinstance(algo.filter, Mixed):
         return not passes(group, algo.filter)
     return not _differ_in_reward(group.judged, algo, max_tokens, weightless)
 

@@ -106,20 +106,17 @@ class Divergence(Advantage):
 
 
 class OwnAdvantage(OwnChoice, Advantage):
-    """An estimator of one's own (`advantage.OWN_FORMS`)."""
+    """An estimator of one's own, called as those of `advantage.GROUP_ADVANTAGES` or, for each
+    token, `TOKEN_ADVANTAGES` are."""
 
     kind: Literal["own"] = "own"
+    has_baseline: ClassVar[bool] = False  # what it does with equal rewards is not known
     per: Literal["response", "token"] = "response"
     """What it returns a number for: each response of a group, or each token of the batch."""
 
     @property
     def needs_group(self) -> bool:  # type: ignore[override]
         """Return whether it compares the responses to one prompt."""
-        return self.per == "response"
-
-    @property
-    def has_baseline(self) -> bool:  # type: ignore[override]
-        """Return whether equal rewards certainly give no gradient."""
         return self.per == "response"
 
 

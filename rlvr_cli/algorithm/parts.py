@@ -306,9 +306,11 @@ def _try_token_advantage(function: Function, settings: Values) -> None:
 
 def _try_filter(function: Function, settings: Values) -> None:
     for group in _groups():
-        result = function(group, **settings)
-        if not isinstance(result, bool):
-            raise CodeError(f"it returned {type(result).__name__}, not True or False")
+        results = [function(group, **settings) for _ in range(2)]
+        if not isinstance(results[0], bool):
+            raise CodeError(f"it returned {type(results[0]).__name__}, not True or False")
+        if results[0] is not results[1]:
+            raise CodeError("it returned True and False for one group; it is called several times")
 
 
 PARTS: dict[str, Part] = {

@@ -2,8 +2,10 @@
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -124,8 +126,9 @@ def to_samples(
     if any(rollout.places for rollout in rollouts):
         samples.earlier_rewards = torch.zeros_like(mask)
         for row, rollout in zip(samples.earlier_rewards, rollouts, strict=True):
+            matched = characters_after(rollout, tokenizer)
             for characters, reward in rollout.places:
-                row[token_at(rollout, characters, tokenizer)] += reward
+                row[token_at(rollout, characters, matched)] += reward
     if algo.normalizes_each:
         rows = []
         for rollout in rollouts:
@@ -139,17 +142,26 @@ def to_samples(
     return samples
 
 
-def token_at(rollout: Rollout, characters: int, tokenizer: Any) -> int:
-    """Return the number of the first token with which the decoded tokens begin as the first
-    `characters` of the text do: the one that completes the last of them."""
+def characters_after(rollout: Rollout, tokenizer: Any) -> Callable[[int], int]:
+    """Return a function of a token's number: how many characters of the text the tokens up to it
+    decode to. It decodes each beginning once."""
     token_ids = list(rollout.completion.token_ids)
-    beginning = rollout.text[:characters]
 
-    def has_begun(token: int) -> bool:
+    @cache
+    def matched(token: int) -> int:
         text = tokenizer.decode(token_ids[: token + 1], skip_special_tokens=True)
-        return bool(text.startswith(beginning))
+        if rollout.text.startswith(text):
+            return len(text)
+        pairs = zip(text, rollout.text, strict=False)  # it ends in half a character
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
-    return bisect_left(range(len(token_ids) - 1), True, key=has_begun)
+    return matched
+
+
+def token_at(rollout: Rollout, characters: int, matched: Callable[[int], int]) -> int:
+    """Return the number of the first token that completes the first `characters` of the text."""
+    last = len(rollout.completion.token_ids) - 1
+    return bisect_left(range(last), True, key=lambda token: matched(token) >= characters)
 
 
 def _padded(rows: Sequence[Sequence[float]], T: int) -> Tensor:

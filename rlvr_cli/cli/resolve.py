@@ -228,7 +228,12 @@ def _refuse_code_of(saved: Iterable[Assignment]) -> None:
 def _refuse_functions_of(resolved: config.Config, given: Mapping[str, Any], run: Path) -> None:
     """Raise UserError if the algorithm has a function that only the run's directory names."""
     functions = resolved.algorithm.own_functions
-    if not {*functions.values()} <= {value for value in given.values() if isinstance(value, str)}:
+
+    def is_named(name: str, spec: str) -> bool:
+        key = f"algorithm.{name}"
+        return spec in (given.get(key), given.get(f"{key}.kind"), given.get(f"{key}.function"))
+
+    if not all(is_named(name, spec) for name, spec in functions.items()):
         sets = (f"--set algorithm.{name}={shortened(spec)}" for name, spec in functions.items())
         raise UserError(
             f"{run}/config.yaml: it has code for {' and '.join(functions)}, which no directory may "
@@ -303,7 +308,9 @@ def load_again(
     _refuse_functions_of(begun_with, given, run)
     repeated = begun_with.algorithm.own_functions
     assignments = [
-        item for item in assignments if repeated.get(item.key.rpartition(".")[2]) != item.value
+        item
+        for item in assignments
+        if item.value is None or repeated.get(item.key.removeprefix("algorithm.")) != item.value
     ]
     if "rollout.ends" not in values:  # an earlier version began it, which knew no others
         saved.append(Assignment("rollout.ends", [], str(run)))

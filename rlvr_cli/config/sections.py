@@ -266,6 +266,8 @@ class Config(Section):
                 "sample 2 or more, with a group advantage"
             )
         learns_right = algo.advantage.is_likelihood or algo.positive_nll > 0
+        if isinstance(algo.filter, Mixed) and algo.filter.metric in ("accuracy", "math", "format"):
+            learns_right = True
         if self.data.answers == "none" and (self.reward.needs_gold or learns_right):
             raise ValueError(
                 "--answers none with a reward or an algorithm that compares with a gold answer "

@@ -15,6 +15,9 @@ from typing import Any, NamedTuple
 
 from rlvr_cli.core.text import one_line
 
+LOADED: dict[str, str] = {}
+"""SHA-256 of each module of the user's as this process first loaded it."""
+
 
 class CodeError(Exception):
     """A text that does not name a function, or a function that does what it may not."""
@@ -73,6 +76,8 @@ def find_function(spec: str, directory: str, group: str, usual_name: str) -> Use
         raise CodeError(f"{name} is not a function")
     file = Path(module.__file__ or "")
     source = hashlib.sha256(file.read_bytes()).hexdigest()
+    if not place.endswith(".py") and LOADED.setdefault(module.__name__, source) != source:
+        raise CodeError(f"{file.name} was edited after this process loaded it; restart Python")
     return UserFunction(function, file, source)
 
 

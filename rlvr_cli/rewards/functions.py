@@ -22,6 +22,8 @@ GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
 SCORE = "score"
 """The key of the reward in a dictionary that a function returns. Other numbers are figures."""
+MOST_PLACES = 1000
+"""Places in a response, each of which takes about ten decodings of a part of it."""
 Form = Literal["pair", "group", "TRL's form", "verl's form"]
 """How a function takes problems and responses: one or a group in our own form, or another's."""
 _OURS = {"response", "responses", "problems"}
@@ -208,6 +210,8 @@ def _checked_places(value: Sequence[Any], length: int) -> list[tuple[int, float]
         raise CodeError(
             f"it returned {format_value(value)}, not a finite number or [(characters, reward), …]"
         )
+    if len(places) > MOST_PLACES:
+        raise CodeError(f"it returned {len(places)} places; {MOST_PLACES} are the most")
     ends = [0, *(characters for characters, _ in places), length]
     if ends != sorted(ends):
         raise CodeError(

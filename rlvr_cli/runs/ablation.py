@@ -147,7 +147,7 @@ def probe(plan: Plan, display: Display) -> None:
     config = plan.arms[plan.base]
     if not read_summary(run).get("after"):
         options = (*plan.options[plan.base], "--set", "eval.every=0")
-        process = _start(run, options, plan.seeds[0], PROBE_STEPS)
+        process = _start(run, options, config, plan.seeds[0], PROBE_STEPS)
         try:
             _wait_for(process)
         finally:
@@ -188,7 +188,7 @@ def make_runs(plan: Plan, jobs: int, display: Display) -> list[str]:
                     arm, seed = waiting.pop(0)
                     run = plan.directory(arm, seed)
                     steps = plan.arms[arm].steps
-                    running[arm, seed] = _start(run, plan.options[arm], seed, steps)
+                    running[arm, seed] = _start(run, plan.options[arm], plan.arms[arm], seed, steps)
                 time.sleep(_POLL_S)
                 for arm, seed in [pair for pair in running if running[pair].poll() is not None]:
                     code = running.pop((arm, seed)).returncode
@@ -205,13 +205,24 @@ def make_runs(plan: Plan, jobs: int, display: Display) -> list[str]:
     return failures
 
 
-def _start(run: Path, options: Iterable[str], seed: int, steps: int) -> subprocess.Popen[bytes]:
-    """Start or resume a run as a process with one thread, which ends if this process is killed."""
+def _start(
+    run: Path, options: Iterable[str], config: Config, seed: int, steps: int
+) -> subprocess.Popen[bytes]:
+    """Start or resume a run as a process with one thread, which ends if this process is killed.
+
+    A resume names the code that the plan does.
+    """
     command = [sys.executable, "-m", "rlvr_cli", "train", "--steps", str(steps)]
     if run.exists():
         command += ["--resume", str(run)]
+        functions = config.algorithm.own_functions
+        command += [f"--set=algorithm.{name}={spec}" for name, spec in functions.items()]
+        reward = config.reward
+        if any(term.is_user_code for term in reward.terms):
+            command += [f"--reward={text}" for text in reward.functions]
     else:
-        command += [*options, "--out", str(run), "--set", f"seed={seed}", "--set", "threads=1"]
+        command += [*options, "--out", str(run)]
+        command += ["--set", f"seed={seed}", "--set", "threads=1"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", LAUNCHER: str(os.getpid())}
     with _log(run).open("wb") as log:
         return subprocess.Popen(

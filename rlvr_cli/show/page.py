@@ -26,7 +26,7 @@ from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.run_dir import StoredTokens
 from rlvr_cli.show.ablation import table_and_picture
 from rlvr_cli.show.screen import differing, pass_at_1, truncate
-from rlvr_cli.show.source import REASONS, Source, StoredGroup, reason
+from rlvr_cli.show.source import REASONS, UNKNOWN_FATE, Source, StoredGroup, reason
 
 MOST_BYTES = 3_500_000
 """The most bytes of responses in a page. Of more responses it shows a sample."""
@@ -46,6 +46,7 @@ _FATES = (
     "dropped, mixed",
     "not judged",
     "cut off",
+    UNKNOWN_FATE,
 )
 """What became of a response's tokens, in the order of the chart."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlvr_cli.algorithm.group_filter import trains
+from rlvr_cli.algorithm.kinds import OwnFilter
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -21,6 +22,8 @@ from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
 from rlvr_cli.runs.track import Mirrors, check_trackers
 from verifiers import Verdict, Verification
 
+UNKNOWN_FATE = "filtered by code of one's own"
+"""The fate of a group in a run whose filter is the user's function."""
 REASONS = {
     "correct": "{extracted} equals the gold answer {answer}",
     "wrong": "{extracted} is not the gold answer {answer}",
@@ -104,9 +107,14 @@ class StoredGroup:
 
     @property
     def fate(self) -> str:
-        """Return `trained`, or why the group did not train. Return "" for a group of a result."""
+        """Return `trained`, or why the group did not train. Return "" for a group of a result.
+
+        A filter of one's own decided by code, which is not run here.
+        """
         if self.config is None:
             return ""
+        if isinstance(self.config.algorithm.filter, OwnFilter):
+            return UNKNOWN_FATE
         if trains(self.group, self.config.algorithm):
             return "trained"
         if not self.judged:

@@ -27,6 +27,11 @@ from rlvr_cli.core.errors import UserError
             ["algorithm.aggregation_settings.power=1"],
             "algorithm.aggregation token_mean has no settings",
         ),
+        (
+            ["algo=grpo", "algorithm.kl.settings.strength=2"],
+            "algorithm.kl.settings are those of an estimator of one's own",
+        ),
+        (["algorithm.aggregation=tokens"], "algorithm.aggregation 'tokens' is not known"),
         (["algorithm.target_kl=0.1"], "algorithm.target_kl 0.1 with algorithm.epochs 1"),
         (
             ["algo=ppo", "algorithm.surrogate=sequence_clip"],

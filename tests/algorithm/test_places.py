@@ -10,7 +10,7 @@ from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import is_uniform, with_signal
 from rlvr_cli.algorithm.kinds import Gae, Return, SoftOverlong
-from rlvr_cli.algorithm.samples import to_samples, token_at
+from rlvr_cli.algorithm.samples import characters_after, to_samples, token_at
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from rlvr_cli.model.loading import load_model
 
@@ -40,11 +40,16 @@ def rollouts(smollm_tokenizer):
     return [placed, made(smollm_tokenizer, [ids[0], end], 1.0, sample=1)]
 
 
+def at(rollout, characters, tokenizer) -> int:
+    """The token that completes so many characters."""
+    return token_at(rollout, characters, characters_after(rollout, tokenizer))
+
+
 def test_a_place_is_at_the_token_that_completes_its_last_character(rollouts, smollm_tokenizer):
     placed = rollouts[0]
     assert placed.text == TEXT
     # Characters: none, `2`, ` `, the emoji (of two tokens), `.`.
-    tokens = [token_at(placed, characters, smollm_tokenizer) for characters in range(5)]
+    tokens = [at(placed, characters, smollm_tokenizer) for characters in range(5)]
     assert tokens == [0, 0, 1, 2, 3]
 
 
@@ -52,11 +57,15 @@ def test_the_sampled_ids_count_and_not_those_of_the_text(smollm_tokenizer):
     ids = [smollm_tokenizer.convert_tokens_to_ids(token) for token in ("t", "h", "e", "n")]
     assert len(smollm_tokenizer.encode("then", add_special_tokens=False)) == 1
     spelled = made(smollm_tokenizer, ids)
-    assert [token_at(spelled, n, smollm_tokenizer) for n in range(1, 5)] == [0, 1, 2, 3]
+    assert [at(spelled, n, smollm_tokenizer) for n in range(1, 5)] == [0, 1, 2, 3]
     emoji = smollm_tokenizer.encode(TEXT, add_special_tokens=False)[1:2]
     cut = made(smollm_tokenizer, [*ids, *emoji], finish_reason="length")
     assert cut.text == "then \N{REPLACEMENT CHARACTER}"  # the emoji's first half
-    assert [token_at(cut, n, smollm_tokenizer) for n in (4, 5, 6)] == [3, 4, 4]
+    assert [at(cut, n, smollm_tokenizer) for n in (4, 5, 6)] == [
+        3,
+        4,
+        4,
+    ]
 
 
 def test_special_tokens_have_no_characters_and_a_tag_may_be_one_token():
@@ -65,8 +74,8 @@ def test_special_tokens_have_no_characters_and_a_tag_may_be_one_token():
     rollout = made(tokenizer, [*ids, tokenizer.eos_token_id])
     ends = [len(tokenizer.decode(ids[:n])) for n in range(1, len(ids) + 1)]
     assert ends == [7, 8, 9, 10, 11, 12, 13, 21]
-    assert [token_at(rollout, end, tokenizer) for end in ends] == list(range(8))
-    assert token_at(rollout, 14, tokenizer) == 7  # inside the tag
+    assert [at(rollout, end, tokenizer) for end in ends] == list(range(8))
+    assert at(rollout, 14, tokenizer) == 7  # inside the tag
 
 
 def advantages(rollouts, tokenizer, advantage, **settings):

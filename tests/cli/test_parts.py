@@ -59,7 +59,11 @@ REPEATED = {
 
 
 def forget_files() -> None:
-    """Forget the user's files that this process has run."""
+    """Forget the user's files that this process has run, and their functions."""
+    for part in parts.PARTS.values():
+        for name in [*part.table]:
+            if name not in BUILT_IN:
+                del part.table[name]
     for name in [name for name in sys.modules if name == "my" or name.startswith("user_")]:
         del sys.modules[name]
 
@@ -73,10 +77,6 @@ def here(tmp_path, monkeypatch):
     forget_files()
     yield
     forget_files()
-    for part in parts.PARTS.values():
-        for name in [*part.table]:
-            if name not in BUILT_IN:
-                del part.table[name]
 
 
 def sets(*texts: str) -> list[str]:
@@ -137,6 +137,7 @@ def test_a_resume_asks_for_the_code_and_goes_on_bit_for_bit():
     line = refused("train", "--resume", "a", *own, "--steps", 3)
     assert "not the source that the run began with; put it back" in line
     assert load_file("a/checkpoints/step-2/model.safetensors")
+    forget_files()
     assert invoke("show", "a").exit_code == 0
     assert invoke("show", "a", "--explain").exit_code == 0
 
@@ -154,8 +155,9 @@ BAD = {
     "padding": ("aggregation=bad.py:everywhere", "padding has a weight"),
     "the cut": ("surrogate=bad.py:centered", "another value or gradient alone than in a batch"),
     "no gradient": ("surrogate=bad.py:detached", "no gradient reaches the log-probabilities"),
+    "a whim": ("filter=bad.py:tosses", "it returned True and False for one group"),
     "not a bool": ("filter=bad.py:count", "it returned int, not True or False"),
-    "an exception": ("filter=bad.py:fails", "line 25: KeyError: 'x'"),
+    "an exception": ("filter=bad.py:fails", "line 26: KeyError: 'x'"),
     "an exit": ("filter=bad.py:leaves", "SystemExit: 3"),
     "an endless loop": ("kl=bad.py:endless", "it did not end within 0.5 seconds"),
 }
@@ -171,6 +173,7 @@ def centered(inputs):
     a = inputs.advantages
     return inputs.ratio * (a - a.mean()), inputs.no_token
 def detached(inputs): return inputs.ratio.detach() * inputs.advantages, inputs.no_token
+def tosses(group, seen=[]): seen.append(1); return len(seen) % 2 == 0
 def count(group): return len(group.rollouts)
 def endless(logprobs, other):
     import time
@@ -238,3 +241,29 @@ def test_the_example_has_one_of_each_by_name(tmp_path, monkeypatch):
     stored = yaml.safe_load(Path("a/config.yaml").read_text())["algorithm"]
     assert set(stored["sources"]) == {"advantage", "surrogate", "kl", "aggregation", "filter"}
     assert stored["surrogate"]["settings"] == {"strength": 2}
+
+
+def test_no_text_of_another_setting_names_code_of_a_directory():
+    """`function: problems.jsonl` of a run is the module problems of the current directory."""
+    trained(*RUN, "--steps", 1, "--out", "a")
+    settings = yaml.safe_load(Path("a/config.yaml").read_text())
+    settings["algorithm"]["surrogate"] = {"kind": "own", "function": "problems.jsonl"}
+    Path("a/config.yaml").write_text(yaml.safe_dump(settings))
+    Path("problems.py").write_text("raise SystemExit('code ran')")
+    Path("problems.jsonl").write_text('{"problem": "1 + 1", "answer": "2"}\n')
+    line = refused("train", "problems.jsonl", "--from", "a", "--steps", 1)
+    assert "it has code for surrogate, which no directory may have run" in line
+
+
+def test_null_is_no_repeated_setting():
+    trained(*RUN, "--steps", 1, "--out", "a")
+    line = refused("train", "--resume", "a", "--set", "algorithm.kl=null", "--steps", 2)
+    assert "algorithm.kl cannot change" in line
+
+
+def test_an_advantage_may_have_whole_numbers_and_a_baseline_of_the_batch():
+    Path("ranks.py").write_text("def ranks(g, b): return g.argsort().argsort()")
+    trained(*RUN, *sets("advantage=ranks.py:ranks"), "--steps", 1, "--out", "a")
+    Path("batch.py").write_text("def mean(g, b): return g - b.mean()")
+    (metrics,) = trained(*RUN, *sets("advantage=batch.py:mean"), "--steps", 1, "--out", "b")
+    assert metrics["no_update"] is None

@@ -73,6 +73,13 @@ def test_equal_answers_of_different_forms_are_one_majority_without_a_gold_answer
         assert rollout.rewards == {"majority": rollout.reward, "majority/share": 0.5}
 
 
+def test_a_computation_that_is_left_undone_casts_no_vote():
+    texts = (r"\boxed{3+4}", r"\boxed{3 + 4}", r"\boxed{7}", r"\boxed{28+35=x}")
+    assert [rollout.reward for rollout in judged(None, *texts)] == [-1.0, -1.0, 1.0, -1.0]
+    values = (r"\boxed{\ln 2}", r"\boxed{\ln 2}", r"\boxed{\frac{1}{2}}", r"\boxed{10^6}")
+    assert [rollout.reward for rollout in judged(None, *values)] == [1.0, 1.0, -1.0, -1.0]
+
+
 @pytest.mark.parametrize(("gold", "right"), [("1/2", 1.0), ("3", 0.0), ("12", 0.0)])
 def test_a_gold_answer_is_measured_and_decides_nothing(gold, right):
     rollouts = judged(gold, *FORMS)

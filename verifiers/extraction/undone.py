@@ -49,6 +49,17 @@ def is_left_undone(answer: str, gold: str, *, strict: bool = False) -> bool:
     return not is_stated and any(_is_computation(value, strict=strict) for value in values)
 
 
+def is_computation(answer: str, *, strict: bool = False) -> bool:
+    """Return whether the answer, or a member of it, is a sum or a product of plain numbers, or with
+    `strict` a quotient that is whole, and nothing states its value."""
+    tree = None if is_plain_number(answer) else _tree(answer)
+    if tree is None:
+        return False
+    values = _values(tree)
+    is_stated = any(_bare(value).kind == "num" for value in values)
+    return not is_stated and any(_is_computation(value, strict=strict) for value in values)
+
+
 def _is_transcendental(node: Node) -> bool:
     """Return whether a node is a logarithm, a sine or the like of anything."""
     return node.kind == "call" and node.value in TRANSCENDENTAL
