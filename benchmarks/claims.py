@@ -22,7 +22,7 @@ from typing import Any
 from claims_report import report
 
 from rlvr_cli.cli.ablate import Wishes, plan_of, read_wishes
-from rlvr_cli.runs.ablation import run_figures
+from rlvr_cli.runs.ablation import read_summary, run_figures
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "benchmarks" / "pictures"
@@ -68,7 +68,7 @@ def make(claim: str, results: Path, options: list[str]) -> None:
     for arm in arms_of(claim):
         for run in runs.glob(f"{arm}-*[0-9]"):
             path = results / f"{run.name}.json"
-            if (run / "summary.json").exists() and not path.exists():
+            if read_summary(run).get("after") is not None and not path.exists():
                 path.write_text(json.dumps(_rounded(run_figures(run))))
 
 

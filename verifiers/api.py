@@ -1,6 +1,5 @@
 """Verify responses: extract the answer, compare it with the gold, in a worker if it may hang."""
 
-import json
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,7 +16,7 @@ from verifiers.grammar.normalize import gold_text
 from verifiers.judges import BAD_GOLD, OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
-from verifiers.workers.pool import LATE, Pool, WorkerLostError
+from verifiers.workers.pool import GYM, LATE, Pool, WorkerLostError
 
 EFFORT_HERE_S = 0.025  # processor time: most comparisons take under 1 ms, and need no worker
 CACHE_SIZE = 1_000_000  # judgements, some 0.5 kB each; the cache is emptied when it is full
@@ -41,9 +40,7 @@ class Verifier:
         self._format = format
         self._workers = workers
         self._pool = Pool(workers=workers, timeout=timeout, memory_mb=memory_mb, judge=judge)
-        self._gym = Pool(
-            workers=workers, timeout=GYM_S, memory_mb=GYM_MB, judge=json.dumps(["verifiers.gym"])
-        )
+        self._gym = Pool(workers=workers, timeout=GYM_S, memory_mb=GYM_MB, judge=GYM)
         self._cache: dict[tuple[str, str], Judgement] = {}
 
     def verify(

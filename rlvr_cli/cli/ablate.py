@@ -19,13 +19,17 @@ from rlvr_cli.core.text import first_mistake, shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.evaluation.curves import Figure
 from rlvr_cli.model.loading import default_device
-from rlvr_cli.runs.ablation import Plan, make_runs, probe
+from rlvr_cli.runs.ablation import ARM_NAME, Plan, make_runs, probe
 from rlvr_cli.show.ablation import publish
 
+_STEPS = re.compile(r"(?<!\S)steps=\S+")
 _EVERY = 10
 """Steps between two measurements, unless the plan says otherwise."""
-_NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,39}", re.ASCII)
-_EQUAL = ("model", "data.", "eval.", "seed")
+_NAME = re.compile(ARM_NAME)
+_EQUAL = (
+    *("model", "parent", "data.", "eval.", "seed", "engine"),
+    *("rollout.max_tokens", "rollout.ends"),
+)
 """Settings that all arms have alike, with the beginnings of their names."""
 _METHOD = ("data.rest",)
 """Settings among them that are a method of training all the same."""
@@ -92,6 +96,10 @@ def merged(wishes: Wishes, given: dict[str, Any], arms: Iterable[str]) -> Wishes
             raise UserError(f"--arm {shortened(text)}: there is an arm {name} already")
         all_arms[name] = settings
     more_sets = [*wishes.set, *given.pop("set")]
+    if given.get("steps") is not None:  # which then hold for every arm
+        wishes = wishes.model_copy(update={"base": _STEPS.sub("", wishes.base)})
+        all_arms = {name: _STEPS.sub("", text) for name, text in all_arms.items()}
+        more_sets = [text for text in more_sets if not _STEPS.match(text)]
     chosen = {name: value for name, value in given.items() if value is not None}
     return wishes.model_copy(update={**chosen, "arms": all_arms, "set": more_sets})
 
@@ -198,6 +206,10 @@ def ablate(plan: Plan, jobs: int | None, check: bool, display: Display) -> None:
         if jobs is None:
             jobs = usable_cores() if default_device() == "cpu" else 1
         failures = make_runs(plan, jobs, display)
-    publish(plan.out, display)
-    if failures:
-        raise UserError(f"{plan.out}: {len(failures)} runs failed: {failures[0]}")
+    try:
+        publish(plan.out, display)
+    finally:
+        if failures:
+            raise UserError(
+                f"{plan.out}: {len(failures)} runs failed and are in no figure: {failures[0]}"
+            )

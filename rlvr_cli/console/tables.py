@@ -284,7 +284,8 @@ def arms_as_csv(rows: Sequence[Figures]) -> str:
         cells = {**row, "difference": ""}
         if difference is not None:
             low, high = difference["interval"]
-            cells |= {**difference, "difference": difference["value"], "low": low, "high": high}
+            estimate = {"difference": difference["value"], "low": low, "high": high}
+            cells = {**difference, **row, **estimate}
         writer.writerow(cells)
     return text.getvalue()
 

@@ -5,7 +5,6 @@ The number of a problem is added to the generator's seed. The SHA-256 of its tex
 """
 
 import hashlib
-import json
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, islice, zip_longest
@@ -14,7 +13,7 @@ from typing import Any
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import printable, shortened
 from verifiers.gym import FIELD, VALUES, settings_of
-from verifiers.workers.pool import Pool, WorkerLostError
+from verifiers.workers.pool import GYM, Pool, WorkerLostError
 
 PREFIX = "gym:"
 _TRAIN_SIZE = 500
@@ -40,13 +39,14 @@ def problems(source: str, split: str) -> Iterator[dict[str, Any]]:
     Raises UserError if a generator is refused or not known, lacks a setting, fails or does not end.
     """
     names, mark, query = source.removeprefix(PREFIX).partition("?")
-    judge = json.dumps(["verifiers.gym"])
     parts = []
-    with closing(Pool(workers=1, timeout=_BATCH_S, memory_mb=_MEMORY_MB, judge=judge)) as pool:
+    with closing(Pool(workers=1, timeout=_BATCH_S, memory_mb=_MEMORY_MB, judge=GYM)) as pool:
         for name in names.split("+"):
             generator = f"{name}{mark}{query}"
             try:
                 size = settings_of(generator).get("size", _TRAIN_SIZE)
+                if type(size) is not int or size < 1:
+                    raise ValueError(f"size {size!r:.40} is no number of problems")
                 part = islice(_problems(pool, generator, split), size)
             except ValueError as error:
                 raise UserError(f"{PREFIX}{shortened(generator)}: {error}") from None

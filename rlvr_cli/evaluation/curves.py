@@ -59,7 +59,8 @@ def mean_of(run: Run, figure: str, after: int, last: int) -> float | None:
 def smoothed(run: Run, figure: str) -> Curve:
     """Return the means of a figure over every five steps."""
     last = run["steps"][-1]["step"] if run["steps"] else 0
-    means = ((step, mean_of(run, figure, step - 5, step)) for step in range(5, last + 1, 5))
+    ends = sorted({-(-row["step"] // 5) * 5 for row in run["steps"]})
+    means = [(step, mean_of(run, figure, step - 5, step)) for step in ends if step <= last]
     return [(step, value) for step, value in means if value is not None]
 
 
@@ -93,7 +94,8 @@ def compare(runs: Mapping[str, Seeds], base: str) -> list[dict[str, Any]]:
                 difference = crossed_difference(
                     [shares[seed] - at_end[base][seed] for seed in seeds]
                 )
-            values = [float(value.mean()) for value in shares.values()]
+            paired = seeds or sorted(shares)
+            values = [float(shares[seed].mean()) for seed in paired]
             row = {"arm": arm, "axis": AXES[axis], "at": end, "seeds": len(values)}
             rows.append({**row, "pass@1": statistics.fmean(values), "difference": difference})
     return rows

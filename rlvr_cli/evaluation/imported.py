@@ -451,7 +451,14 @@ def judged_rows(
     for start in range(0, len(numbered), _BATCH):
         batch = numbered[start : start + _BATCH]
         attempts = [
-            attempt_of({**item.problem.extra, **vars(item), "answer": item.problem.answer})
+            attempt_of(
+                {
+                    **item.problem.extra,
+                    **vars(item),
+                    "problem": item.problem.problem,
+                    "answer": item.problem.answer,
+                }
+            )
             for _, item in batch
         ]
         verifications = verifier.verify_many(attempts)

@@ -2,6 +2,7 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
@@ -12,6 +13,7 @@ from rlvr_cli.core.types import TIE, Completion, Group, Problem, Prompt, Rollout
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rewards.trials import CHECKS, CONSTANTS, Case, Trial
 from verifiers import Attempt, Verdict, Verifier
+from verifiers.gym import place_of
 
 FINE = 0.02
 """Share of faults up to which a check is fine: one problem in fifty may be read in two ways."""
@@ -55,6 +57,8 @@ class Audit:
         self.tick = tick
         self.tallies: dict[tuple[str, str], Tally] = {}
         self.seconds: list[float] = []
+        self.golds: Counter[str] = Counter()
+        """How many of the problems have each gold answer."""
 
     def plain(self, problems: Sequence[Problem], ways: dict[str, str]) -> list[Case]:
         """Return the cases whose plain right answer earns more than a wrong one, in the way of
@@ -64,6 +68,7 @@ class Audit:
         """
         by_way: dict[str, list[Case]] = {name: [] for name in ways}
         cases = self._cases(problems)
+        self.golds = Counter(case.gold for case in cases)
         fails_always = True
         for number, case in enumerate(cases, 1):
             written = [replace(case, way=way) for way in ways.values()]
@@ -132,15 +137,20 @@ class Audit:
         """Return each check that was made, with its judgement and its rows."""
         checks = []
         tallies = by_key(self.tallies.values(), lambda tally: tally.check)
-        constants = tallies.get("constant", [])
-        best = max(constants, key=lambda tally: tally.faults, default=Tally("", "", ""))
-        # Two counts of equal chance differ by three times sqrt(2 n) once in 700.
-        luck = best.faults + 3 * math.sqrt(2 * best.faults)
+        ((constant, most),) = self.golds.most_common(1)
+
+        def luck(asked: int) -> float:
+            """Return how many of so many answers may be right by chance. Two counts of equal chance
+            differ by three times sqrt(2 n) once in 700."""
+            expected = asked * most / self.golds.total()
+            return expected + 3 * math.sqrt(2 * expected)
+
         for name, table in CHECKS.items():
             if name not in tallies:
                 continue
             rows = tallies[name]
-            shares = [(row.faults - luck * ("is_luck" in table)) / row.asked for row in rows]
+            is_luck = "is_luck" in table
+            shares = [(row.faults - is_luck * luck(row.asked)) / row.asked for row in rows]
             # One way of writing that is paid is enough.
             share = min(shares) if name == "plain" else max(shares)
             worst = rows[shares.index(share)]
@@ -150,7 +160,7 @@ class Audit:
                 found = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"
                 judgement = table.get("any", judgement)
             if name == "blind":
-                found += f"; the best constant, {best.row}: {best.faults:,}"
+                found += f"; the best constant, {constant}, is right on {most:,}"
             checks.append(
                 {
                     "name": name,
@@ -167,8 +177,9 @@ class Audit:
         cases = []
         for number, problem in enumerate(problems, 1):
             gold = problem.answer or ""
-            for other in (*problems[number:], *problems[:number])[:_PARTNERS]:
-                wrong = other.answer or ""
+            others = dict.fromkeys(other.answer or "" for other in problems[number:])
+            others |= dict.fromkeys(other.answer or "" for other in problems[:number])
+            for wrong in [*others][:_PARTNERS]:
                 is_apart = gold not in wrong and wrong not in gold
                 if is_apart and self.verifier.equal(gold, wrong) is Verdict.WRONG:
                     cases.append(Case(problem, gold, wrong, way=""))
@@ -231,8 +242,14 @@ class Audit:
     def _judged(self, prompt: Prompt, trial: Trial) -> Rollout:
         """Return a response with our verdict, and without a reward."""
         text = trial.response
-        gold = prompt.problem.answer or ""
-        verification = self.verifier.verify(Attempt(text, gold, truncated=trial.is_cut_off))
+        problem = prompt.problem
+        attempt = Attempt(
+            text,
+            problem.answer or "",
+            truncated=trial.is_cut_off,
+            place=place_of({**problem.extra, "problem": problem.problem}),
+        )
+        verification = self.verifier.verify(attempt)
         completion = Completion(range(len(text) // _CHARACTERS), (), "stop")
         return Rollout(prompt, 0, completion, text, verification, reward=None)
 

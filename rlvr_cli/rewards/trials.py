@@ -79,7 +79,7 @@ class Case:
 
     def text(self, answer: str) -> str:
         """Return a plain response that states an answer."""
-        return _filled(self.way, {**PLAIN, "answer": answer})
+        return _written(self.way, {**PLAIN, "answer": answer})
 
     @property
     def plain_trials(self) -> list[Trial]:
@@ -92,6 +92,8 @@ class Case:
     def trials(self, constants: list[str]) -> Iterator[Trial]:
         """Yield the constants, and the responses of the table that the problem has texts for."""
         for answer in constants:
+            if answer == self.gold:
+                continue
             yield Trial("constant", answer, self.text(answer), is_right=False)
         texts = {
             **FIXED_TEXTS,
@@ -125,7 +127,7 @@ class Case:
             parts = {"answer": self.gold, **PLAIN}
             for name in parts.keys() & templates.keys():
                 parts[name] = _filled(templates[name], texts)
-            return _filled(whole, {**texts, "response": _filled(self.way, parts)})
+            return _filled(whole, {**texts, "response": _written(self.way, parts)})
         except KeyError:
             return None
 
@@ -133,6 +135,11 @@ class Case:
 def _filled(template: str, texts: dict[str, str]) -> str:
     """Put texts in the place of their names. Raises KeyError if there is none of a name."""
     return _NAMED.sub(lambda name: texts[name[1]], template)
+
+
+def _written(way: str, parts: dict[str, str]) -> str:
+    """Put an answer, a thought and words into a way of writing, whose other braces stay."""
+    return _NAMED.sub(lambda name: parts.get(name[1], name[0]), way)
 
 
 def texts_of_problem(problem: str) -> dict[str, str]:

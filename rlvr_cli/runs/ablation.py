@@ -5,6 +5,7 @@ and `ablation.yaml` with the plan.
 """
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -12,9 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import yaml
+from pydantic import Field
 
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display, measured
@@ -25,6 +27,7 @@ from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake, format_value, plural
 from rlvr_cli.core.types import PROBLEM_SET
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
+from rlvr_cli.data.prompts import TEMPLATES, template_text
 from rlvr_cli.data.rows import stored_rows
 from rlvr_cli.evaluation.curves import FIGURES, Figure, Run, Seeds
 from rlvr_cli.evaluation.estimators import detectable, mean
@@ -43,6 +46,12 @@ _POLL_S = 0.2
 _LARGEST_SUMMARY = 16 << 20
 _FREE = ("threads", "steps", "checkpoint", "guards", "engine", "server", "track")
 """Settings in which a run that is there may differ from the plan."""
+_DECIDED = (
+    *("data.prompt", "data.answer_format", "data.date", "rollout.ends", "rollout.kv_budget_mb"),
+    *("optim.micro_tokens", "algorithm.sources", "reward.sources"),
+)
+"""Settings that a plan leaves open and a run decides."""
+ARM_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,39}$"
 Shares = dict[str, float]
 """The share of right responses of each problem, by its set and id."""
 
@@ -73,7 +82,8 @@ class Plan:
     def store(self) -> None:
         """Write what `rlvr show` needs of the plan."""
         names = {"title": self.title, "figure": self.figure, "base": self.base}
-        text = yaml.safe_dump({**names, "arms": list(self.arms)}, sort_keys=False)
+        lists = {"arms": list(self.arms), "seeds": list(self.seeds)}
+        text = yaml.safe_dump({**names, **lists}, sort_keys=False)
         write_atomically(self.out / PLAN, text)
 
     def missing(self) -> list[tuple[str, int]]:
@@ -104,10 +114,15 @@ def differing(planned: Config, stored: Config) -> str:
     wanted = dict(leaves(planned.model_dump(mode="json")))
     actual = dict(leaves(stored.model_dump(mode="json")))
     for name, value in wanted.items():
-        found = actual.get(name, value)
-        if value is None:
-            found = actual.get(f"{name}.kind")
-        if value != "auto" and found != value and not name.startswith(_FREE):
+        parent = name.rpartition(".")[0]
+        found = actual.get(name, None if parent in actual else value)
+        if value is None and found is None:
+            inside = (other for key, other in actual.items() if key.startswith(f"{name}."))
+            found = next(inside, None)
+        if name == "data.prompt" and value is not None:
+            value = value if value in TEMPLATES else template_text(value)
+        is_open = value == "auto" or (value is None and name in _DECIDED)
+        if not is_open and found != value and not name.startswith(_FREE):
             return f"{name} {format_value(found)} where {format_value(value)} is planned"
     return ""
 
@@ -145,6 +160,7 @@ def probe(plan: Plan, display: Display) -> None:
     run = plan.out / PROBE
     display.say("probe", f"two steps of {plan.base}: {run}")
     config = plan.arms[plan.base]
+    shutil.rmtree(run, ignore_errors=True)  # that of another plan, or one that failed
     if not read_summary(run).get("after"):
         options = (*plan.options[plan.base], "--set", "eval.every=0")
         process = _start(run, options, config, plan.seeds[0], PROBE_STEPS)
@@ -222,7 +238,7 @@ def _start(
             command += [f"--reward={text}" for text in reward.functions]
     else:
         command += [*options, "--out", str(run)]
-        command += ["--set", f"seed={seed}", "--set", "threads=1"]
+        command += ["--set", f"seed={seed}", "--set", "threads=1", "--set", f"steps={steps}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", LAUNCHER: str(os.getpid())}
     with _log(run).open("wb") as log:
         return subprocess.Popen(
@@ -266,7 +282,8 @@ class Names(Stored):
     title: str
     figure: Figure
     base: str
-    arms: list[str]
+    arms: list[Annotated[str, Field(pattern=ARM_NAME)]]
+    seeds: list[int]
 
 
 def read_names(directory: Path) -> Names:
@@ -283,12 +300,13 @@ def read_names(directory: Path) -> Names:
 def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
     """Return the runs of an ablation that have ended, by arm and seed."""
     runs: dict[str, dict[int, Path]] = {}
-    for arm in read_names(directory).arms:
+    names = read_names(directory)
+    for arm in names.arms:
         seeds = {}
-        for path in directory.glob(f"{arm}-*"):
-            seed = path.name.removeprefix(f"{arm}-")
-            if seed.isdecimal() and read_summary(path).get("after") is not None:
-                seeds[int(seed)] = path
+        for seed in names.seeds:
+            path = directory / f"{arm}-{seed}"
+            if read_summary(path).get("after") is not None:
+                seeds[seed] = path
         if seeds:
             runs[arm] = dict(sorted(seeds.items()))
     return runs

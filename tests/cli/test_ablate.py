@@ -18,8 +18,9 @@ from small_runs import made_metrics, made_row, made_run, write_rows
 import rlvr_cli
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.cli.ablate import merged, plan_of, read_wishes
+from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.evaluation.estimators import student
-from rlvr_cli.runs.ablation import run_figures
+from rlvr_cli.runs.ablation import differing, run_figures
 
 PLANS = sorted((Path(rlvr_cli.__file__).parents[1] / "recipes" / "ablations").glob("*.yaml"))
 ARM = ("--arm", "free: algorithm.filter=none")
@@ -153,3 +154,29 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(tmp_path):
     assert "less grpo [95 %]" in shown.stdout
     assert invoke("show", str(out), "--html", str(tmp_path / "page.html")).exit_code == 0
     assert "<polygon" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("planned", "stored"),
+    [
+        ((), ("data.where=level=1",)),
+        ((), ("data.limit=5",)),
+        ((), ("reward.majority_share=0.5",)),
+        (("algo=grpo",), ("algo=grpo", "algorithm.kl=none")),
+        ((), ("algorithm.filter=none",)),
+        (("algorithm.filter=none",), ()),
+        (("algorithm.surrogate=cispo",), ()),
+    ],
+)
+def test_a_run_of_other_settings_is_not_the_plans(planned, stored):
+    one, other = (resolve(set_layer(texts)) for texts in (planned, stored))
+    assert "is planned" in differing(one, other)
+    assert differing(one, one) == differing(other, other) == ""
+
+
+def test_steps_of_the_command_line_hold_for_every_arm(tmp_path):
+    wishes = read_wishes(Path("recipes/ablations/clip.yaml"))
+    given = {"steps": 3, "set": ["steps=9", "optim.warmup_steps=1"]}
+    plan = plan_of(merged(wishes, given, ["x: optim.lr=0.1 steps=7"]), tmp_path)
+    assert {config.steps for config in plan.arms.values()} == {3}
+    assert {config.optim.warmup_steps for config in plan.arms.values()} == {1}

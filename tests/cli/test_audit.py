@@ -80,7 +80,7 @@ def test_our_verifier_is_fine_in_each_format(answer_format):
     assert counts(figures, "forms", "spelled") == (0, 11)
     assert counts(figures, "forms", "with its unit") == (0, 11)  # "12 apples"
     assert counts(figures, "undone", "a product") == (0, 6)  # the even ones
-    assert len(figures["checks"]) == 17
+    assert len(figures["checks"]) == 18
 
 
 def test_the_last_number_is_paid_and_no_other_form_of_it():
@@ -220,7 +220,7 @@ def test_the_page_names_the_worst_rows_with_an_example():
     lines = done.stdout.splitlines()
     assert lines[0] == "reward     mine.py on 11 problems of p.jsonl"
     assert lines[1].endswith("as in: I work it out step by step. The answer is 10.")
-    assert "judgement  13 fine, 0 look, 4 bad" in lines
+    assert "judgement  14 fine, 0 look, 4 bad" in lines
     (line,) = [line for line in lines if line.startswith("several ")]
     assert "wrong or right: 11 of 11 paid; problem p10, answer 10" in line
 
@@ -255,3 +255,21 @@ def test_rows_without_answers_get_one_line_each():
     assert done.exit_code == 2
     assert "q.jsonl:1" in done.stderr
     assert "answer" in done.stderr
+
+
+def test_one_answer_that_is_always_paid_is_no_luck():
+    code = """
+def reward(problem, response):
+    return float(problem["answer"] in response or "answer is 7." in response)
+"""
+    way = ("--way", "The answer is {answer}.")
+    figures = audited("--strict", *reward_file(code), *way, exit_code=1)
+    assert figures["judgements"]["constant"] == "bad"
+    assert counts(figures, "constant", "7") == (PROBLEMS, PROBLEMS)
+    assert counts(figures, "constant", "12") == (0, PROBLEMS - 1)  # not where it is right
+
+
+def test_other_braces_of_a_way_stay():
+    way = r"\text{so} \boxed{{answer}}"
+    figures = audited(*reward_file(EXACT_BOX), "--way", way)
+    assert figures["has_signal"]

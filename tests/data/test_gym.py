@@ -157,6 +157,16 @@ def test_a_place_that_names_another_problem_gives_no_verdict():
     assert "makes another problem 1 here" in judged.reason
 
 
+def test_a_place_is_no_place_of_a_problem_with_another_text(answer):
+    (row,) = answer({"generator": "ab", "first": 3, "count": 1})["rows"]
+    named = {"problem": row["problem"], scoring.FIELD: row["place"]}
+    assert scoring.place_of(named) == row["place"]
+    assert scoring.place_of(named | {"problem": "2 + 2?"}) is None
+    (value,) = answer({"generator": "gcd", "first": 3, "count": 1})["rows"]
+    reply = answer({"place": value["place"], "answer": value["answer"]})
+    assert reply == {"error": "ValueError: answers to gcd are compared, and not scored"}
+
+
 def test_a_resume_with_generated_problems_is_exact(rlvr, tmp_path):
     command = ["train", "gym:ab+gcd?size=8", *small_run("--set", "eval.source=chains")[1:]]
     done = rlvr(*command, "--steps", "2", "--out", "run")
@@ -179,7 +189,7 @@ def test_a_resume_with_generated_problems_is_exact(rlvr, tmp_path):
         ("gym:", "gym:: no such generator"),
         ("gym:gcd?max_valu=3", "gym:gcd?max_valu=3: ValueError: no setting max_valu; it has"),
         ("gym:gcd?max_value", "max_value: give NAME=VALUE"),
-        ("gym:gcd?size=few", "Stop argument for islice() must be None or an integer"),
+        ("gym:gcd?size=few", "size 'few' is no number of problems"),
         ("gym:gcd?min_value=9&max_value=3", "AssertionError: max_value must be > min_value"),
         ("gym:n_queens", "gym:n_queens: its scorer evaluates an answer as code"),
     ],

@@ -20,6 +20,8 @@ from verifiers.types import Judgement
 START_LIMIT_S = 60.0  # the imports take about 1 s, and far longer on a busy machine or a slow disk
 LATE = "time limit"
 READ_CHUNK = 65536  # bytes; a pipe of Linux holds as many
+GYM = '["verifiers.gym"]'
+"""The judge that makes and scores the problems of reasoning-gym (`verifiers/gym.py`)."""
 PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
 ENVIRONMENT = re.compile("PATH|LANG|LC_.*|TMPDIR|PYTHONHASHSEED|PYTHONHOME|LD_LIBRARY_PATH")
 """Variables of the environment that a judge gets. Others may hold secrets."""
@@ -34,7 +36,10 @@ class _Worker:
 
     def __init__(self, judge: str, memory_mb: int) -> None:
         environment = dict(os.environ)
-        if judge in JUDGES:  # anything else is the user's own functions, which are trusted
+        is_gym = judge == GYM
+        if (
+            judge in JUDGES or is_gym
+        ):  # anything else is the user's own functions, which are trusted
             environment = {k: v for k, v in environment.items() if ENVIRONMENT.fullmatch(k)}
         words = [str(os.getpid()), str(memory_mb), judge]
         paths = [PACKAGE_ROOT, *(path for path in sys.path if path)]
@@ -45,7 +50,12 @@ class _Worker:
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
             # A set has one order in all workers, so that a generator repeats its problems.
-            env={"PYTHONHASHSEED": "0", **environment, "PYTHONPATH": os.pathsep.join(paths)},
+            env={
+                "PYTHONHASHSEED": "0",
+                **environment,
+                **({"PYTHONHASHSEED": "0"} if is_gym else {}),
+                "PYTHONPATH": os.pathsep.join(paths),
+            },
         )
         self._unread = b""
 
