@@ -18,9 +18,9 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 # The tests of what calls torch, transformers and peft by names that their versions change: loading, attention, packing,
 # adapters, engines, optimizers, sharding, files, resumed runs. Mathematics on tensors, guards, faults of disks and what
 # commands print are the same beside every version: `test` has them.
-LIBRARY_TESTS := tests/core/test_versions.py tests/model tests/setup \
-	$(addprefix tests/ranks/test_,files.py launch.py training.py) \
-	tests/rollout/engines tests/rollout/test_engine.py \
+# Those of several processes come first: they fork, which torch's autograd forbids once it has threads.
+LIBRARY_TESTS := $(addprefix tests/ranks/test_,files.py launch.py training.py) \
+	tests/core/test_versions.py tests/model tests/setup tests/rollout/engines tests/rollout/test_engine.py \
 	$(addprefix tests/runs/test_,checkpoint.py export.py forms.py state.py) \
 	tests/runs/test_resume.py::test_from_every_step_the_rest_is_the_same \
 	$(addprefix tests/training/test_,scoring.py optimizer.py state.py trainer.py)
