@@ -27,6 +27,7 @@ from rlvr_cli.algorithm.objective import (
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.code import CodeError, UserFunction, error_in_words, find_function
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.settings import ENTRY_POINTS
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from verifiers import Verdict, Verification
 
@@ -43,8 +44,6 @@ Values = dict[str, Any]
 class Part(NamedTuple):
     """A choice of the algorithm that may be a function of the user's own."""
 
-    group: str
-    """The entry points at which an installed package names its functions."""
     call: str
     """How it is called and what it returns, in words."""
     positional: int
@@ -96,7 +95,7 @@ def settings_of(algo: Algorithm, name: str) -> Values:
 def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
     """Find a function, and try it."""
     settings = settings_of(algo, name)
-    found = _found(algo.own_functions[name], part, name)
+    found = _found(algo.own_functions[name], name)
     parameters = inspect.signature(found.call).parameters.values()
     names = [item.name for item in parameters][part.positional :]
     try:
@@ -112,12 +111,12 @@ def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
     return found
 
 
-def _found(spec: str, part: Part, name: str) -> UserFunction:
+def _found(spec: str, name: str) -> UserFunction:
     """Find a function, without its directory hiding modules of the same name later."""
     before = list(sys.path)
     sys.path.append(os.getcwd())
     try:
-        return find_function(spec, os.getcwd(), part.group, usual_name=name)
+        return find_function(spec, os.getcwd(), ENTRY_POINTS[name], usual_name=name)
     finally:
         sys.path[:] = [*before, *(path for path in sys.path if path not in before)]
 
@@ -315,7 +314,6 @@ def _try_filter(function: Function, settings: Values) -> None:
 
 PARTS: dict[str, Part] = {
     "surrogate": Part(
-        "rlvr.surrogates",
         "f(inputs, **settings), with LossInputs, for the objective [B, T] and where a bound was "
         "reached, bool [B, T]",
         1,
@@ -323,7 +321,6 @@ PARTS: dict[str, Part] = {
         _try_surrogate,
     ),
     "advantage": Part(
-        "rlvr.advantages",
         "f(rewards_G, rewards_B, **settings) for [G] (algorithm.advantage.per=token has another "
         "form)",
         2,
@@ -331,28 +328,24 @@ PARTS: dict[str, Part] = {
         _try_group_advantage,
     ),
     "token advantage": Part(
-        "rlvr.advantages",
         "f(rewards, samples, **settings), with rewards [B, T] and Samples, for [B, T]",
         2,
         TOKEN_ADVANTAGES,
         _try_token_advantage,
     ),
     "kl": Part(
-        "rlvr.kl_estimators",
         "f(logprobs, other_logprobs, **settings) for [B, T]",
         2,
         ESTIMATORS,
         _try_estimator,
     ),
     "aggregation": Part(
-        "rlvr.aggregations",
         "f(mask, denominators, **settings), with LossDenominators, for weights [B, T]",
         2,
         AGGREGATIONS,
         _try_aggregation,
     ),
     "filter": Part(
-        "rlvr.filters",
         "f(group, **settings), with a Group, for True if it trains",
         1,
         FILTERS,

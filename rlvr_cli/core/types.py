@@ -63,6 +63,11 @@ class Problem:
     is_chat: bool = False
     """Whether the data has it as a chat, maybe of one turn."""
 
+    @property
+    def row(self) -> JsonObject:
+        """Return the problem as a row: its own fields beside those of the data."""
+        return {**self.extra, "id": self.id, "problem": self.problem, "answer": self.answer}
+
 
 @dataclass(frozen=True)
 class Prompt:

@@ -247,7 +247,7 @@ class Audit:
             text,
             problem.answer or "",
             truncated=trial.is_cut_off,
-            place=place_of({**problem.extra, "problem": problem.problem}),
+            place=place_of(problem.row),
         )
         verification = self.verifier.verify(attempt)
         completion = Completion(range(len(text) // _CHARACTERS), (), "stop")

@@ -145,12 +145,7 @@ class Rewarder:
 
     def start(self, problem: Problem, responses: Sequence[str]) -> list[Pending]:
         """Start the user's functions on the responses to a problem, without waiting for them."""
-        row = {
-            **problem.extra,
-            "id": problem.id,
-            "problem": problem.problem,
-            "answer": problem.answer,
-        }
+        row = problem.row
         shared: dict[str, Any] = {"step": self.step}
         if problem.is_chat:
             turns = (*problem.turns, ("user", problem.problem))

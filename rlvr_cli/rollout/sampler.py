@@ -110,7 +110,7 @@ class Sampler:
                 gold or "",
                 think_open=prompt.think_open,
                 truncated=completion.finish_reason == "length",
-                place=place_of({**prompt.problem.extra, "problem": prompt.problem.problem}),
+                place=place_of(prompt.problem.row),
             )
             for completion, text in zip(completions, texts, strict=True)
         ]

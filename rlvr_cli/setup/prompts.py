@@ -52,9 +52,5 @@ def prompts_for(
 
 def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Problem]:
     """Return the problems whose gold answer the verifier cannot read, which never train."""
-    problems = [
-        prompt.problem
-        for prompt in prompts
-        if not place_of({**prompt.problem.extra, "problem": prompt.problem.problem})
-    ]
+    problems = [prompt.problem for prompt in prompts if not place_of(prompt.problem.row)]
     return [problem for problem in problems if not verifier.check_gold(problem.answer or "")]

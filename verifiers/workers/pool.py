@@ -35,11 +35,13 @@ class _Worker:
     """Holds one child process, which one thread uses at a time."""
 
     def __init__(self, judge: str, memory_mb: int) -> None:
-        environment = dict(os.environ)
+        # A set has one order in all workers, so that a generator repeats its problems.
+        environment = {"PYTHONHASHSEED": "0", **os.environ}
         is_gym = judge == GYM
-        if (
-            judge in JUDGES or is_gym
-        ):  # anything else is the user's own functions, which are trusted
+        if is_gym:
+            environment["PYTHONHASHSEED"] = "0"
+        # Any other judge is the user's own functions, which are trusted.
+        if judge in JUDGES or is_gym:
             environment = {k: v for k, v in environment.items() if ENVIRONMENT.fullmatch(k)}
         words = [str(os.getpid()), str(memory_mb), judge]
         paths = [PACKAGE_ROOT, *(path for path in sys.path if path)]
@@ -49,13 +51,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=PACKAGE_ROOT,
-            # A set has one order in all workers, so that a generator repeats its problems.
-            env={
-                "PYTHONHASHSEED": "0",
-                **environment,
-                **({"PYTHONHASHSEED": "0"} if is_gym else {}),
-                "PYTHONPATH": os.pathsep.join(paths),
-            },
+            env={**environment, "PYTHONPATH": os.pathsep.join(paths)},
         )
         self._unread = b""
 
