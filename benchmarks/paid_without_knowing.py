@@ -53,9 +53,12 @@ def responses(question: str, gold: str, format: Format) -> Iterator[tuple[str, s
     """Yield (name, response) of the constants and the blind answers that `rlvr audit` tries."""
     way = {"boxed": r"\boxed{X}", "any": "The answer is X."}
     case = Case(Problem("", question, gold), gold, "", WAYS[way.get(format, THINK_ANSWER)])
-    for trial in case.trials(CONSTANTS):
-        if trial.check in ("constant", "blind"):
-            yield f"{trial.check} {trial.row}", trial.response
+    # An audit leaves a constant out where it is right, and here it counts as luck.
+    for answer in CONSTANTS:
+        yield f"constant {answer}", case.text(answer)
+    for trial in case.trials([]):
+        if trial.check == "blind":
+            yield f"blind {trial.row}", trial.response
 
 
 def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
