@@ -110,7 +110,8 @@ class OwnAdvantage(OwnChoice, Advantage):
     token, `TOKEN_ADVANTAGES` are."""
 
     kind: Literal["own"] = "own"
-    has_baseline: ClassVar[bool] = False  # what it does with equal rewards is not known
+    with_baseline: ClassVar[set[str]] = set()
+    """Functions that gave 0 for equal rewards when they were tried (`parts.load_parts`)."""
     per: Literal["response", "token"] = "response"
     """What it returns a number for: each response of a group, or each token of the batch."""
 
@@ -118,6 +119,12 @@ class OwnAdvantage(OwnChoice, Advantage):
     def needs_group(self) -> bool:  # type: ignore[override]
         """Return whether it compares the responses to one prompt."""
         return self.per == "response"
+
+    @property
+    def has_baseline(self) -> bool:  # type: ignore[override]
+        """Return whether equal rewards gave no gradient when it was tried. An estimator of tokens
+        is not asked."""
+        return self.component in self.with_baseline
 
 
 def advantages_by_token() -> list[str]:

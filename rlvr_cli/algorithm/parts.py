@@ -17,6 +17,7 @@ from torch import Tensor
 from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES, TOKEN_ADVANTAGES
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import FILTERS
+from rlvr_cli.algorithm.kinds import OwnAdvantage
 from rlvr_cli.algorithm.kl import ESTIMATORS
 from rlvr_cli.algorithm.objective import (
     AGGREGATIONS,
@@ -64,6 +65,10 @@ def load_parts(algo: Algorithm) -> dict[str, str]:
         part = part_of(algo, name)
         found = _within_time(name, spec, partial(_load, algo, part, name))
         part.table[spec] = _named_in_errors(found, name, spec)
+        if part is PARTS["advantage"]:
+            OwnAdvantage.with_baseline.discard(spec)
+            if _has_baseline(part.table[spec], settings_of(algo, name)):
+                OwnAdvantage.with_baseline.add(spec)
         sources[name] = found.source
     if algo.sources not in ({}, sources):
         raise UserError(
@@ -291,6 +296,16 @@ def _try_group_advantage(function: Function, settings: Values) -> None:
     for rewards_G in rewards_B:
         result = function(rewards_G, rewards_B.flatten(), **settings)
         _checked(result, "its result", rewards_G.shape)
+
+
+def _has_baseline(function: Function, settings: Values) -> bool:
+    """Return whether an advantage of a group is 0 where the group's rewards are equal, whatever the
+    batch has besides."""
+    rewards_B = torch.tensor([1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
+    equal_G = rewards_B[:3]
+    return not any(
+        bool(function(sign * equal_G, sign * rewards_B, **settings).any()) for sign in (1, -1)
+    )
 
 
 def _try_token_advantage(function: Function, settings: Values) -> None:

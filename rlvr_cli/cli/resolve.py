@@ -312,6 +312,12 @@ def load_again(
         for item in assignments
         if item.value is None or repeated.get(item.key.removeprefix("algorithm.")) != item.value
     ]
+    if repeated:  # the settings of one's own functions are given again with their names
+        assignments = [
+            item
+            for item in assignments
+            if not item.key.startswith("algorithm.") or config.resolve([*saved, item]) != begun_with
+        ]
     if "rollout.ends" not in values:  # an earlier version began it, which knew no others
         saved.append(Assignment("rollout.ends", [], str(run)))
     message = f"--resume goes on with {run} as it was"

@@ -117,7 +117,9 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
         function = value
         value = OWN
     if not isinstance(value, str) or value not in choices:
-        words = [*choices, NONE] if is_optional else choices
+        words = [*choices, NONE] if is_optional else [*choices]
+        if OWN in choices:
+            words[words.index(OWN)] = "FILE.py:NAME of your own"
         raise UserError(f"{name} cannot be {format_value(value)}; choose from {', '.join(words)}")
     if previous is None or choices[previous] is not choices[value]:
         drop(values, name)

@@ -53,25 +53,25 @@ def find_function(spec: str, directory: str, group: str, usual_name: str) -> Use
             raise CodeError(f"no such {usual_name}; installed are {installed}")
         module = importlib.import_module(points[place].module)
         name = points[place].attr
+    functions = [
+        key
+        for key, value in vars(module).items()
+        if inspect.isfunction(value)
+        and value.__module__ == module.__name__
+        and not key.startswith("_")
+    ]
+    names = ", ".join(functions) or "none"
     if not name:
-        functions = [
-            key
-            for key, value in vars(module).items()
-            if inspect.isfunction(value)
-            and value.__module__ == module.__name__
-            and not key.startswith("_")
-        ]
         if hasattr(module, usual_name):
             name = usual_name
         elif len(functions) == 1:
             name = functions[0]
         else:
-            names = ", ".join(functions) or "none"
             raise CodeError(f"name one of its functions after a colon; it has {names}")
     try:
         function = operator.attrgetter(name)(module)
     except AttributeError:
-        raise CodeError(f"it has no function {name}") from None
+        raise CodeError(f"it has no function {name}; it has {names}") from None
     if not callable(function):
         raise CodeError(f"{name} is not a function")
     file = Path(module.__file__ or "")

@@ -244,8 +244,8 @@ class Rewarder:
         """Say, once, that no function took a response."""
         if not self._has_warned:
             LOG.warning(
-                "warning    every reward with a weight is None for a response to problem %s: such "
-                "responses do not train",
+                "warning    every reward with a weight is None for a response to problem %s: "
+                "responses that no reward takes do not train",
                 shortened(printable(problem.id)),
             )
         self._has_warned = True
