@@ -325,7 +325,7 @@ def publish(
         directory.finish(report, dict(zip(names, rows, strict=True)))
         display.say("report", f"{directory.directory}/report.json, rows in responses/ beside it")
     if options.format == TABLE:
-        if directory is None and not sys.stdout.isatty():
+        if options.is_command and directory is None and not sys.stdout.isatty():
             _pipe_rows(results)
     elif options.format is not None:
         print_report(report, options.format)
