@@ -12,7 +12,7 @@ from rlvr_cli.cli.resolve import load, read_flags, shipped
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import lock_directory, read_regular, reading
+from rlvr_cli.core.files import lock_directory, read_regular, reading, sha256
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake, shortened
@@ -162,22 +162,38 @@ def _resolved(
 ) -> tuple[Config, tuple[str, ...]]:
     """Return the configuration of an arm and the options of `rlvr train` that make it.
 
-    An arm with an algorithm of its own takes nothing of the base's.
+    An arm with an algorithm of its own takes nothing of the base's. Files with functions of one's
+    own are held to their present text, so that no two versions are compared as one.
     """
     inherited = list(base_settings)
     if any(setting.startswith("algo=") for setting in settings):
         inherited = [text for text in inherited if not text.startswith("algo")]
     sets = [f"eval.every={_EVERY}", *wishes.set, *inherited, *settings]
     sources = [wishes.data] if isinstance(wishes.data, str) else wishes.data or []
-    flags = {"data": sources, "model": wishes.model, "steps": wishes.steps}
+    values = {"data": sources, "model": wishes.model, "steps": wishes.steps}
     try:
-        config = load("train", read_flags(flags, "train"), sets)
+        flags = read_flags(values, "train")
+        sets += _sources(load("train", flags, sets))
+        config = load("train", flags, sets)
     except UserError as error:
         raise UserError(f"arm {name}: {error}") from None
     options = [*sources, *(part for text in sets for part in ("--set", text)), "--quiet"]
     if wishes.model is not None:
         options += ["--model", wishes.model]
     return config, tuple(options)
+
+
+def _sources(config: Config) -> list[str]:
+    """Return the settings that name the SHA-256 of each file with a function of one's own."""
+    functions = {f"algorithm.sources.{k}": v for k, v in config.algorithm.own_functions.items()}
+    for term in config.reward.terms:
+        functions[f"reward.sources.{term.name}"] = term.spec
+    sources = []
+    for name, spec in functions.items():
+        file = Path(spec.partition(":")[0])
+        if file.suffix == ".py" and file.is_file():
+            sources.append(f"{name}={sha256(file)}")
+    return sources
 
 
 def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:

@@ -48,7 +48,7 @@ _FREE = ("threads", "steps", "checkpoint", "guards", "engine", "server", "track"
 """Settings in which a run that is there may differ from the plan."""
 _DECIDED = (
     *("data.prompt", "data.answer_format", "data.date", "rollout.ends", "rollout.kv_budget_mb"),
-    *("optim.micro_tokens", "algorithm.sources", "reward.sources"),
+    "optim.micro_tokens",
 )
 """Settings that a plan leaves open and a run decides."""
 ARM_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,39}$"
