@@ -434,7 +434,6 @@ def ablate(
         given: dict[str, Any] = {
             "base": base,
             "seeds": command.read_seeds(seeds),
-            "steps": steps,
             "model": model,
             "set": set_ or [],
         }
@@ -446,7 +445,7 @@ def ablate(
         elif data:
             given["data"] = data
         wishes = command.read_wishes(Path(plan_file)) if plan_file else command.Wishes()
-        plan = command.plan_of(command.merged(wishes, given, arm or ()), out)
+        plan = command.plan_of(command.merged(wishes, given, arm or ()), out, steps)
         command.ablate(plan, jobs, check, Display(quiet))
 
 

@@ -194,7 +194,7 @@ def test_a_run_of_other_settings_is_not_the_plans(planned, stored):
 
 def test_steps_of_the_command_line_hold_for_every_arm(tmp_path):
     wishes = read_wishes(Path("recipes/ablations/clip.yaml"))
-    given = {"steps": 3, "set": ["steps=9", "optim.warmup_steps=1"]}
-    plan = plan_of(merged(wishes, given, ["x: optim.lr=0.1 steps=7"]), tmp_path)
+    given = {"set": ["steps=9", "optim.warmup_steps=1"]}
+    plan = plan_of(merged(wishes, given, ["x: optim.lr=0.1 steps=7"]), tmp_path, steps=3)
     assert {config.steps for config in plan.arms.values()} == {3}
     assert {config.optim.warmup_steps for config in plan.arms.values()} == {1}
