@@ -152,12 +152,13 @@ def _score(place: str, answer: str) -> float:
     """
     generator, _, end = place.rpartition("#")
     number, _, digest = end.partition(".")
-    if generator.partition("?")[0] in VALUES:
+    name = generator.partition("?")[0]
+    if name in VALUES:
         raise ValueError(f"answers to {generator} are compared, and not scored")
     data_set, problem = _problem(generator, int(number))
     if _digest(problem["question"]) != digest:
         raise ValueError(f"{generator} makes another problem {number} here")
-    if generator.partition("?")[0] in EXPRESSIONS:
+    if name in EXPRESSIONS:
         facts = problem["metadata"]
         return float(makes(answer, facts["numbers"], facts.get("target", 24)))
     try:

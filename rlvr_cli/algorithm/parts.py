@@ -70,7 +70,7 @@ def load_parts(algo: Algorithm) -> dict[str, str]:
             if _has_baseline(part.table[spec], settings_of(algo, name)):
                 OwnAdvantage.with_baseline.add(spec)
         sources[name] = found.source
-    if algo.sources not in ({}, sources):
+    if not algo.sources.items() <= sources.items():
         raise UserError(
             f"algorithm.{' and '.join(sources)} {' '.join(algo.own_functions.values())}: not the "
             "source that the run began with; put it back, or begin a new run with "
@@ -117,13 +117,14 @@ def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
 
 
 def _found(spec: str, name: str) -> UserFunction:
-    """Find a function, without its directory hiding modules of the same name later."""
+    """Find a function. The search for modules is as before afterwards, so that no file beside it
+    hides one."""
     before = list(sys.path)
     sys.path.append(os.getcwd())
     try:
         return find_function(spec, os.getcwd(), ENTRY_POINTS[name], usual_name=name)
     finally:
-        sys.path[:] = [*before, *(path for path in sys.path if path not in before)]
+        sys.path[:] = before
 
 
 def _within_time(name: str, spec: str, load: Callable[[], UserFunction]) -> UserFunction:

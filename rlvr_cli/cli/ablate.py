@@ -6,23 +6,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from rlvr_cli.cli.resolve import load, read_flags, shipped
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import lock_directory, read_regular, reading
+from rlvr_cli.core.files import lock_directory, read_regular, reading, sha256
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.settings import leaves
-from rlvr_cli.core.text import first_mistake, shortened
-from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
+from rlvr_cli.core.text import shortened
+from rlvr_cli.core.yaml_text import LARGEST_YAML, read_yaml
 from rlvr_cli.evaluation.curves import Figure
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.runs.ablation import ARM_NAME, Plan, make_runs, probe
 from rlvr_cli.show.ablation import publish
 
-_STEPS = re.compile(r"(?<!\S)steps=\S+")
+_SEEDS = re.compile(r"\s*\d{1,9}\s*(,\s*\d{1,9}\s*)*", re.ASCII)
 _EVERY = 10
 """Steps between two measurements, unless the plan says otherwise."""
 _NAME = re.compile(ARM_NAME)
@@ -66,14 +66,7 @@ def is_plan(source: str) -> bool:
 
 def read_wishes(path: Path) -> Wishes:
     """Read a plan. Raises UserError, with the line if the YAML is not valid."""
-    with reading(path):
-        text = read_regular(shipped(path), LARGEST_YAML).decode()
-    try:
-        return Wishes.model_validate(load_yaml(text))
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_mistake(error)}") from None
-    except ValueError as error:
-        raise UserError(f"{path}: {error}") from None
+    return read_yaml(shipped(path), Wishes)
 
 
 def split_arm(text: str) -> tuple[str, str]:
@@ -95,27 +88,24 @@ def merged(wishes: Wishes, given: dict[str, Any], arms: Iterable[str]) -> Wishes
         if name in all_arms:
             raise UserError(f"--arm {shortened(text)}: there is an arm {name} already")
         all_arms[name] = settings
-    more_sets = [*wishes.set, *given.pop("set")]
-    if given.get("steps") is not None:  # which then hold for every arm
-        wishes = wishes.model_copy(update={"base": _STEPS.sub("", wishes.base)})
-        all_arms = {name: _STEPS.sub("", text) for name, text in all_arms.items()}
-        more_sets = [text for text in more_sets if not _STEPS.match(text)]
     chosen = {name: value for name, value in given.items() if value is not None}
-    return wishes.model_copy(update={**chosen, "arms": all_arms, "set": more_sets})
+    chosen["arms"] = all_arms
+    chosen["set"] = [*wishes.set, *given["set"]]
+    return wishes.model_copy(update=chosen)
 
 
 def read_seeds(text: str | None) -> list[int] | None:
     """Return the seeds of `0,1,2`. Raises UserError if it is not that."""
     if text is None:
         return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() and len(part) < 10 for part in parts):
+    if not _SEEDS.fullmatch(text):
         raise UserError(f"--seeds {shortened(text)}: give numbers, as --seeds 0,1,2,3,4")
-    return [int(part) for part in parts]
+    return [int(number) for number in text.split(",")]
 
 
-def plan_of(wishes: Wishes, out: Path | None) -> Plan:
-    """Resolve each arm to its settings. Raises UserError for arms that cannot be compared."""
+def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> Plan:
+    """Resolve each arm to its settings, with as many steps as all shall have. Raises UserError for
+    arms that cannot be compared."""
     base, base_settings = _base_of(wishes.base)
     seeds = tuple(dict.fromkeys(wishes.seeds if wishes.seeds is not None else range(5)))
     if len(seeds) < 2:
@@ -125,6 +115,7 @@ def plan_of(wishes: Wishes, out: Path | None) -> Plan:
     if not wishes.arms:
         raise UserError("ablate: nothing to compare; give --arm 'NAME: section.key=value'")
     texts = {base: "", **wishes.arms}
+    shared = [] if steps is None else [f"steps={steps}"]
     arms = {}
     options = {}
     for name, text in texts.items():
@@ -132,14 +123,23 @@ def plan_of(wishes: Wishes, out: Path | None) -> Plan:
             raise UserError(
                 f"--arm {shortened(name)}: a name has letters, digits and . _ + -, at most 40"
             )
-        arms[name], options[name] = _resolved(name, wishes, base_settings, _words(name, text))
+        settings = [*_words(name, text), *shared]
+        arms[name], options[name] = _resolved(name, wishes, base_settings, settings)
         if name != base:
             _check_arm(name, arms[name], base, arms[base])
     sources = arms[base].data.sources
     if "-" in sources:
         raise UserError("ablate -: every run reads the problems, so they need a file")
     directory = out or Path("runs") / f"ablate-{base}-{Path(sources[0]).stem}"
-    return Plan(base, arms, options, seeds, directory, wishes.title, wishes.figure)
+    return Plan(
+        base=base,
+        arms=arms,
+        options=options,
+        seeds=seeds,
+        out=directory,
+        title=wishes.title,
+        figure=wishes.figure,
+    )
 
 
 def _base_of(text: str) -> tuple[str, list[str]]:
@@ -159,25 +159,41 @@ def _words(name: str, text: str) -> list[str]:
 
 def _resolved(
     name: str, wishes: Wishes, base_settings: Sequence[str], settings: Sequence[str]
-) -> tuple[Config, tuple[str, ...]]:
+) -> tuple[Config, list[str]]:
     """Return the configuration of an arm and the options of `rlvr train` that make it.
 
-    An arm with an algorithm of its own takes nothing of the base's.
+    An arm with an algorithm of its own takes nothing of the base's. Files with functions of one's
+    own are held to their present text, so that no two versions are compared as one.
     """
     inherited = list(base_settings)
     if any(setting.startswith("algo=") for setting in settings):
         inherited = [text for text in inherited if not text.startswith("algo")]
     sets = [f"eval.every={_EVERY}", *wishes.set, *inherited, *settings]
     sources = [wishes.data] if isinstance(wishes.data, str) else wishes.data or []
-    flags = {"data": sources, "model": wishes.model, "steps": wishes.steps}
+    values = {"data": sources, "model": wishes.model, "steps": wishes.steps}
     try:
-        config = load("train", read_flags(flags, "train"), sets)
+        flags = read_flags(values, "train")
+        sets += _sources(load("train", flags, sets))
+        config = load("train", flags, sets)
     except UserError as error:
         raise UserError(f"arm {name}: {error}") from None
-    options = [*sources, *(part for text in sets for part in ("--set", text)), "--quiet"]
+    options = [*sources, *(f"--set={text}" for text in sets), "--quiet"]
     if wishes.model is not None:
-        options += ["--model", wishes.model]
-    return config, tuple(options)
+        options.append(f"--model={wishes.model}")
+    return config, options
+
+
+def _sources(config: Config) -> list[str]:
+    """Return the settings that name the SHA-256 of each file with a function of one's own."""
+    functions = {f"algorithm.sources.{k}": v for k, v in config.algorithm.own_functions.items()}
+    for term in config.reward.terms:
+        functions[f"reward.sources.{term.name}"] = term.spec
+    sources = []
+    for name, spec in functions.items():
+        file = Path(spec.partition(":")[0])
+        if file.suffix == ".py" and file.is_file():
+            sources.append(f"{name}={sha256(file)}")
+    return sources
 
 
 def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
@@ -196,16 +212,16 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
 
 def ablate(plan: Plan, jobs: int | None, check: bool, display: Display) -> None:
     """Run `rlvr ablate`. Raises UserError if a run failed, once the others are there."""
-    plan.missing()  # refuses another's run before anything is written
+    missing = plan.missing()  # refuses another's run before anything is written
     plan.out.mkdir(parents=True, exist_ok=True)
     with lock_directory(plan.out):
         plan.store()
-        probe(plan, display)
+        probe(plan, len(missing), display)
         if check:
             return
         if jobs is None:
             jobs = usable_cores() if default_device() == "cpu" else 1
-        failures = make_runs(plan, jobs, display)
+        failures = make_runs(plan, missing, jobs, display)
     try:
         publish(plan.out, display)
     finally:

@@ -15,7 +15,7 @@ from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.evaluation.imported import read_responses
 from rlvr_cli.rewards.audit import Audit
 from rlvr_cli.rewards.rewarder import Rewarder
-from rlvr_cli.rewards.trials import WAYS, Trial
+from rlvr_cli.rewards.trials import WAYS
 from rlvr_cli.setup.plan import choose_format
 from verifiers import Verifier
 
@@ -71,16 +71,8 @@ def audit(
         if has_signal:
             trying.try_table(cases)
             trying.ask_again(cases)
-            trying.compare(
-                cases,
-                [
-                    (
-                        row.problem,
-                        Trial("responses", "", row.response, False, row.finish_reason == "length"),
-                    )
-                    for row in rows
-                ],
-            )
+            for row in rows:
+                trying.compare(cases, row.problem, row.response, row.finish_reason == "length")
     seconds = sorted(trying.seconds)
     return {
         "reward": list(settings.reward.functions),

@@ -321,6 +321,21 @@ def show(
         paths = list(dict.fromkeys(sources or ()))
         ablations = [path for path in paths if is_ablation(path)]
         if ablations:
+            options_of_runs = {
+                "--follow": follow,
+                "--step": step,
+                "--group": group,
+                "--verdict": verdict,
+                "--problem": problem,
+                "--by": by,
+                "--explain": explain,
+                "--track": track,
+            }
+            for option, value in options_of_runs.items():
+                if value is not None and value is not False:
+                    raise UserError(
+                        f"{option} takes no ablation; name a run in it, {ablations[0]}/ARM-SEED"
+                    )
             if len(paths) > 1:
                 raise UserError("show: an ablation is shown alone")
             if html is None:
@@ -419,7 +434,6 @@ def ablate(
         given: dict[str, Any] = {
             "base": base,
             "seeds": command.read_seeds(seeds),
-            "steps": steps,
             "model": model,
             "set": set_ or [],
         }
@@ -431,7 +445,7 @@ def ablate(
         elif data:
             given["data"] = data
         wishes = command.read_wishes(Path(plan_file)) if plan_file else command.Wishes()
-        plan = command.plan_of(command.merged(wishes, given, arm or ()), out)
+        plan = command.plan_of(command.merged(wishes, given, arm or ()), out, steps)
         command.ablate(plan, jobs, check, Display(quiet))
 
 

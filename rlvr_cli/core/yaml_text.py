@@ -1,11 +1,17 @@
 """Read untrusted YAML: plain values, bounded in size and depth, each key once, no aliases."""
 
 import re
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
 import yaml
+from pydantic import BaseModel
 
-from rlvr_cli.core.text import DEEPEST, one_line, shortened
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import read_regular, reading
+from rlvr_cli.core.text import DEEPEST, first_mistake, one_line, shortened
+
+T = TypeVar("T", bound=BaseModel)
 
 LARGEST_YAML = 100_000
 """Characters of a document at most. The parser takes about a second for them."""
@@ -73,6 +79,16 @@ def load_yaml(text: str) -> Any:
         place = f"line {mark.line + 1}: " if mark else ""
         reason = one_line(getattr(error, "problem", error) or "no reason given")
         raise ValueError(f"{place}not valid YAML ({shortened(reason)})") from None
+
+
+def read_yaml(path: Path, schema: type[T]) -> T:
+    """Read a YAML file of a schema. Raises UserError, in one line."""
+    with reading(path):
+        text = read_regular(path, LARGEST_YAML).decode()
+    try:
+        return schema.model_validate(load_yaml(text))
+    except ValueError as error:
+        raise UserError(f"{path}: {first_mistake(error)}") from None
 
 
 def _refused(reason: str, at: Any) -> yaml.MarkedYAMLError:

@@ -58,10 +58,9 @@ def mean_of(run: Run, figure: str, after: int, last: int) -> float | None:
 
 def smoothed(run: Run, figure: str) -> Curve:
     """Return the means of a figure over every five steps."""
-    last = run["steps"][-1]["step"] if run["steps"] else 0
-    ends = sorted({-(-row["step"] // 5) * 5 for row in run["steps"]})
-    means = [(step, mean_of(run, figure, step - 5, step)) for step in ends if step <= last]
-    return [(step, value) for step, value in means if value is not None]
+    last = max((row["step"] for row in run["steps"]), default=0)
+    means = [(end, mean_of(run, figure, end - 5, end)) for end in range(5, last + 1, 5)]
+    return [(end, value) for end, value in means if value is not None]
 
 
 def on_a_grid(curves: Sequence[Curve]) -> list[tuple[float, list[float]]]:

@@ -450,17 +450,7 @@ def judged_rows(
     rows = []
     for start in range(0, len(numbered), _BATCH):
         batch = numbered[start : start + _BATCH]
-        attempts = [
-            attempt_of(
-                {
-                    **item.problem.extra,
-                    **vars(item),
-                    "problem": item.problem.problem,
-                    "answer": item.problem.answer,
-                }
-            )
-            for _, item in batch
-        ]
+        attempts = [attempt_of({**item.problem.row, **item.values}) for _, item in batch]
         verifications = verifier.verify_many(attempts)
         for (sample, response), verification in zip(batch, verifications, strict=True):
             rows.append(

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import chain
 
 from rlvr_cli.evaluation.curves import AXES, Curve, Run, curve, on_a_grid, smoothed
 
@@ -50,12 +51,8 @@ def picture(runs: Mapping[str, Sequence[Run]], figure: str, bands: bool = False)
 
 def panel(title: str, curves: Curves, bands: bool) -> str:
     """Draw a set of axes with the curves of every arm."""
-    points = [
-        point
-        for curves_of_arm in curves.values()
-        for curve_of_seed in curves_of_arm
-        for point in curve_of_seed
-    ]
+    all_curves = chain.from_iterable(curves.values())
+    points = list(chain.from_iterable(all_curves))
     if not points:
         return f'<text x="{MARGIN}" y="14">{title}: not measured</text>'
     right = max(x for x, _ in points) or 1.0
@@ -67,10 +64,8 @@ def panel(title: str, curves: Curves, bands: bool) -> str:
 
     parts = [f'<text x="{MARGIN}" y="14">{title}</text>']
     parts.append(_line([at(0, top), at(0, 0), at(right, 0)], "#888", 1))
-    corner = HEIGHT - 8
-    ends = (f"{top:.3g}", f"{right:,.0f}")
-    parts.append(f'<text x="2" y="34">{ends[0]}</text><text x="2" y="{HEIGHT - 18}">0</text>')
-    parts.append(f'<text x="{WIDTH - 15}" y="{corner}" text-anchor="end">{ends[1]}</text>')
+    parts.append(f'<text x="2" y="34">{top:.3g}</text><text x="2" y="{HEIGHT - 18}">0</text>')
+    parts.append(f'<text x="{WIDTH - 15}" y="{HEIGHT - 8}" text-anchor="end">{right:,.0f}</text>')
     for number, curves_of_arm in enumerate(curves.values()):
         color = COLORS[number % len(COLORS)]
         full = [curve_of_seed for curve_of_seed in curves_of_arm if curve_of_seed]

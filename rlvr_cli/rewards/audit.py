@@ -66,16 +66,16 @@ class Audit:
 
         Raises UserError if the reward fails wherever it is asked.
         """
-        by_way: dict[str, list[Case]] = {name: [] for name in ways}
+        paid: dict[str, list[Case]] = {name: [] for name in ways}
         cases = self._cases(problems)
         self.golds = Counter(case.gold for case in cases)
-        fails_always = True
+        has_reward = False
         for number, case in enumerate(cases, 1):
             written = [replace(case, way=way) for way in ways.values()]
             trials = [trial for case in written for trial in case.plain_trials[:2]]
             rollouts = self._each(case.problem, trials)
-            fails_always &= all(rollout.reward is None for rollout in rollouts)
-            if fails_always and number in (_PROBED, len(cases)):
+            has_reward |= any(rollout.reward is not None for rollout in rollouts)
+            if not has_reward and number in (_PROBED, len(cases)):
                 examples = self.tallies["failures", "responses"].examples
                 reason = examples[0]["reason"] if examples else "it is None for each"
                 raise UserError(f"audit: no response got a reward: {reason}")
@@ -84,11 +84,11 @@ class Audit:
                 is_paid = False
                 if right.reward is not None and wrong.reward is not None:
                     is_paid = right.reward > wrong.reward + TIE
-                    paid_case = replace(case, rewards=(right.reward, wrong.reward))
-                    by_way[name] += [paid_case] * is_paid
+                    if is_paid:
+                        paid[name].append(replace(case, rewards=(right.reward, wrong.reward)))
                 self._count("plain", name, "earn the same", right, not is_paid)
             self.tick("plain answers")
-        return max(by_way.values(), key=len)
+        return max(paid.values(), key=len)
 
     def try_table(self, cases: Sequence[Case]) -> None:
         """Ask what the responses of the table earn."""
@@ -124,14 +124,16 @@ class Audit:
                     differ = _differ((one.reward, other.reward), TIE)
                     self._count(check, "plain answers", "differ", other, differ)
 
-    def compare(self, cases: Sequence[Case], rows: Sequence[tuple[Problem, Trial]]) -> None:
-        """Compare what responses earn with our verifier's verdicts, which are no truth either."""
+    def compare(
+        self, cases: Sequence[Case], problem: Problem, response: str, is_cut_off: bool
+    ) -> None:
+        """Compare what a response earns with our verifier's verdict, which is no truth either."""
         middle = fmean(fmean(case.rewards) for case in cases)
-        for problem, trial in rows:
-            (rollout,) = self._each(problem, [trial])
-            row = "right" if rollout.is_correct else "wrong"
-            judged = trial._replace(row=row, is_right=rollout.is_correct)
-            self._count_worth(judged, rollout, middle)
+        trial = Trial("responses", "wrong", response, is_right=False, is_cut_off=is_cut_off)
+        (rollout,) = self._each(problem, [trial])
+        if rollout.is_correct:
+            trial = trial._replace(row="right", is_right=True)
+        self._count_worth(trial, rollout, middle)
 
     def checks(self) -> list[dict[str, Any]]:
         """Return each check that was made, with its judgement and its rows."""
@@ -167,7 +169,7 @@ class Audit:
                     "question": table["question"],
                     "judgement": judgement,
                     "found": found,
-                    "rows": list(map(vars, rows)),
+                    "rows": [vars(row) for row in rows],
                 }
             )
         return checks
@@ -177,8 +179,8 @@ class Audit:
         cases = []
         for number, problem in enumerate(problems, 1):
             gold = problem.answer or ""
-            others = dict.fromkeys(other.answer or "" for other in problems[number:])
-            others |= dict.fromkeys(other.answer or "" for other in problems[:number])
+            following = [*problems[number:], *problems[:number]]
+            others = dict.fromkeys(other.answer or "" for other in following)
             for wrong in [*others][:_PARTNERS]:
                 is_apart = gold not in wrong and wrong not in gold
                 if is_apart and self.verifier.equal(gold, wrong) is Verdict.WRONG:
@@ -242,12 +244,9 @@ class Audit:
     def _judged(self, prompt: Prompt, trial: Trial) -> Rollout:
         """Return a response with our verdict, and without a reward."""
         text = trial.response
-        problem = prompt.problem
+        row = prompt.problem.row
         attempt = Attempt(
-            text,
-            problem.answer or "",
-            truncated=trial.is_cut_off,
-            place=place_of(problem.row),
+            text, row["answer"] or "", truncated=trial.is_cut_off, place=place_of(row)
         )
         verification = self.verifier.verify(attempt)
         completion = Completion(range(len(text) // _CHARACTERS), (), "stop")

@@ -87,7 +87,7 @@ class Rewarder:
         with ExitStack() as opened:
             self._load_files(opened)
             self._load_objects(objects or {}, opened)
-            if self.config.sources not in ({}, self.sources):
+            if not self.config.sources.items() <= self.sources.items():
                 raise self._source_changed()
             self._opened = opened.pop_all()
 

@@ -92,9 +92,8 @@ class Case:
     def trials(self, constants: list[str]) -> Iterator[Trial]:
         """Yield the constants, and the responses of the table that the problem has texts for."""
         for answer in constants:
-            if answer == self.gold:
-                continue
-            yield Trial("constant", answer, self.text(answer), is_right=False)
+            if answer != self.gold:
+                yield Trial("constant", answer, self.text(answer), is_right=False)
         texts = {
             **FIXED_TEXTS,
             **texts_of_problem(self.problem.problem),
@@ -118,10 +117,10 @@ class Case:
         """Return the response of a row. Return None if the problem has no such text, or the way of
         writing answers no place for a thought or for words after the answer."""
         whole = templates.get("whole", "{response}")
-        has_end = bool(whole.partition("{response}")[2].strip())
-        if ("thought" in templates and "{thought}" not in self.way) or (
-            has_end and not self.way.endswith(".")
-        ):
+        words_after = whole.partition("{response}")[2].strip()
+        if words_after and not self.way.endswith("."):
+            return None
+        if "thought" in templates and "{thought}" not in self.way:
             return None
         try:
             parts = {"answer": self.gold, **PLAIN}

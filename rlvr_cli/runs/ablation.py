@@ -10,9 +10,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Annotated, Any
 
 import yaml
@@ -24,9 +25,9 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading, write_atomically
 from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import leaves
-from rlvr_cli.core.text import first_mistake, format_value, plural
-from rlvr_cli.core.types import PROBLEM_SET
-from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
+from rlvr_cli.core.text import format_value, plural
+from rlvr_cli.core.types import PROBLEM_SET, by_key
+from rlvr_cli.core.yaml_text import read_yaml
 from rlvr_cli.data.prompts import TEMPLATES, template_text
 from rlvr_cli.data.rows import stored_rows
 from rlvr_cli.evaluation.curves import FIGURES, Figure, Run, Seeds
@@ -48,12 +49,20 @@ _FREE = ("threads", "steps", "checkpoint", "guards", "engine", "server", "track"
 """Settings in which a run that is there may differ from the plan."""
 _DECIDED = (
     *("data.prompt", "data.answer_format", "data.date", "rollout.ends", "rollout.kv_budget_mb"),
-    *("optim.micro_tokens", "algorithm.sources", "reward.sources"),
+    "optim.micro_tokens",
 )
 """Settings that a plan leaves open and a run decides."""
 ARM_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,39}$"
-Shares = dict[str, float]
-"""The share of right responses of each problem, by its set and id."""
+
+
+class Names(Stored):
+    """What ablation.yaml has."""
+
+    title: str
+    figure: Figure
+    base: str
+    arms: list[Annotated[str, Field(pattern=ARM_NAME)]]
+    seeds: list[int]
 
 
 @dataclass(frozen=True)
@@ -63,7 +72,7 @@ class Plan:
     base: str
     """The arm from which differences are taken."""
     arms: Mapping[str, Config]
-    options: Mapping[str, tuple[str, ...]]
+    options: Mapping[str, Sequence[str]]
     """The options of `rlvr train` that make each arm."""
     seeds: tuple[int, ...]
     out: Path
@@ -81,10 +90,14 @@ class Plan:
 
     def store(self) -> None:
         """Write what `rlvr show` needs of the plan."""
-        names = {"title": self.title, "figure": self.figure, "base": self.base}
-        lists = {"arms": list(self.arms), "seeds": list(self.seeds)}
-        text = yaml.safe_dump({**names, **lists}, sort_keys=False)
-        write_atomically(self.out / PLAN, text)
+        names = Names(
+            title=self.title,
+            figure=self.figure,
+            base=self.base,
+            arms=list(self.arms),
+            seeds=list(self.seeds),
+        )
+        write_atomically(self.out / PLAN, yaml.safe_dump(names.model_dump(), sort_keys=False))
 
     def missing(self) -> list[tuple[str, int]]:
         """Return the runs that are not there to their end. Raises UserError for a run that is
@@ -139,12 +152,11 @@ def read_summary(run: Path) -> JsonObject:
     return summary
 
 
-def probe(plan: Plan, display: Display) -> None:
+def probe(plan: Plan, missing: int, display: Display) -> None:
     """Say what the missing runs will take, from two steps of the base, and what they could show.
 
     Raises UserError if the base cannot run, or measures no held-out problems.
     """
-    missing = plan.missing()
     least = detectable(len(plan.seeds)) * TYPICAL_SPREAD / len(plan.seeds) ** 0.5
     could_show = f"a difference of {least:.2f}" if least < 1 else "no difference"
     display.say(
@@ -153,23 +165,21 @@ def probe(plan: Plan, display: Display) -> None:
         f"by a standard deviation of {TYPICAL_SPREAD} (0.02 to 0.23 were measured on the built-in "
         "problems)",
     )
-    done = len(plan.runs) - len(missing)
+    done = len(plan.runs) - missing
     if not missing:
         display.say("runs", f"all {done} are there")
         return
     run = plan.out / PROBE
     display.say("probe", f"two steps of {plan.base}: {run}")
-    config = plan.arms[plan.base]
     shutil.rmtree(run, ignore_errors=True)  # that of another plan, or one that failed
-    if not read_summary(run).get("after"):
-        options = (*plan.options[plan.base], "--set", "eval.every=0")
-        process = _start(run, options, config, plan.seeds[0], PROBE_STEPS)
-        try:
-            _wait_for(process)
-        finally:
-            _stop([process])
-        if process.returncode:
-            raise UserError(f"{plan.base}: {_last_words(run)}")
+    options = [*plan.options[plan.base], "--set", "eval.every=0"]
+    process = _start(run, _begin(run, options, plan.seeds[0], PROBE_STEPS))
+    try:
+        process.wait()
+    finally:
+        _stop([process])
+    if process.returncode:
+        raise UserError(f"{plan.base}: {_last_words(run)}")
     summary = read_summary(run)
     if summary.get("after") is None:
         raise UserError(
@@ -178,24 +188,27 @@ def probe(plan: Plan, display: Display) -> None:
     rows = list(read_metrics(run / "metrics.jsonl"))
     in_steps = sum(row["seconds_step"] for row in rows)
     measuring = max(0.0, 60 * summary["minutes"] - in_steps) / 2
+    config = plan.arms[plan.base]
     measurements = 2 + config.steps // config.eval.every if config.eval.every else 2
     each = config.steps * rows[-1]["seconds_step"] + measurements * measuring
-    tokens = len(missing) * config.steps * rows[-1]["tokens_sampled"]
+    tokens = missing * config.steps * rows[-1]["tokens_sampled"]
     display.say(
         "runs",
-        f"{len(missing)} to make, {done} there; about {len(missing) * each / 60:,.1f} minutes of a "
-        f"process and {tokens:,} sampled tokens",
+        f"{missing} to make, {done} there; about {missing * each / 60:,.1f} minutes of a process "
+        f"and {tokens:,} sampled tokens",
     )
 
 
-def make_runs(plan: Plan, jobs: int, display: Display) -> list[str]:
-    """Make what is missing, `jobs` runs at a time, and return why others failed.
+def make_runs(
+    plan: Plan, missing: Iterable[tuple[str, int]], jobs: int, display: Display
+) -> list[str]:
+    """Make the missing runs, `jobs` at a time, and return why some failed.
 
     A run that was begun goes on from its checkpoint. After an interruption the runs under way save
     their step.
     """
-    waiting = plan.missing()
-    running: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
+    waiting = list(missing)
+    running: dict[Path, subprocess.Popen[bytes]] = {}
     failures = []
     with display.progress("runs", len(plan.runs), len(plan.runs) - len(waiting)) as bar:
         try:
@@ -203,46 +216,46 @@ def make_runs(plan: Plan, jobs: int, display: Display) -> list[str]:
                 while waiting and len(running) < jobs:
                     arm, seed = waiting.pop(0)
                     run = plan.directory(arm, seed)
-                    steps = plan.arms[arm].steps
-                    running[arm, seed] = _start(run, plan.options[arm], plan.arms[arm], seed, steps)
+                    config = plan.arms[arm]
+                    words = _resume(run, config)
+                    if not run.exists():
+                        words = _begin(run, plan.options[arm], seed, config.steps)
+                    running[run] = _start(run, words)
                 time.sleep(_POLL_S)
-                for arm, seed in [pair for pair in running if running[pair].poll() is not None]:
-                    code = running.pop((arm, seed)).returncode
-                    run = plan.directory(arm, seed)
-                    if code:
-                        failures.append(f"{arm}-{seed}: {_last_words(run)}")
+                for run in [run for run in running if running[run].poll() is not None]:
+                    if running.pop(run).returncode:
+                        failures.append(f"{run.name}: {_last_words(run)}")
                         display.warn(failures[-1])
                     else:
                         value = (read_summary(run)["after"] or {}).get("pass@1")
                         display.say("run", f"{run}: pass@1 {measured(value)}")
-                    bar.tick(f"{arm}-{seed}")
+                    bar.tick(run.name)
         finally:
             _stop(running.values())
     return failures
 
 
-def _start(
-    run: Path, options: Iterable[str], config: Config, seed: int, steps: int
-) -> subprocess.Popen[bytes]:
-    """Start or resume a run as a process with one thread, which ends if this process is killed.
+def _begin(run: Path, options: Iterable[str], seed: int, steps: int) -> list[str]:
+    """Return the options of `rlvr train` that begin a run."""
+    settings = [f"--set={text}" for text in (f"seed={seed}", "threads=1", f"steps={steps}")]
+    return [*options, *settings, f"--out={run}"]
 
-    A resume names the code that the plan does.
-    """
-    command = [sys.executable, "-m", "rlvr_cli", "train", "--steps", str(steps)]
-    if run.exists():
-        command += ["--resume", str(run)]
-        functions = config.algorithm.own_functions
-        command += [f"--set=algorithm.{name}={spec}" for name, spec in functions.items()]
-        reward = config.reward
-        if any(term.is_user_code for term in reward.terms):
-            command += [f"--reward={text}" for text in reward.functions]
-    else:
-        command += [*options, "--out", str(run)]
-        command += ["--set", f"seed={seed}", "--set", "threads=1", "--set", f"steps={steps}"]
+
+def _resume(run: Path, config: Config) -> list[str]:
+    """Return the options of `rlvr train` that go on with a run, and name the plan's own code."""
+    functions = config.algorithm.own_functions.items()
+    code = [f"--set=algorithm.{name}={spec}" for name, spec in functions]
+    if any(term.is_user_code for term in config.reward.terms):
+        code += [f"--reward={text}" for text in config.reward.functions]
+    return [f"--resume={run}", f"--steps={config.steps}", *code]
+
+
+def _start(run: Path, options: Iterable[str]) -> subprocess.Popen[bytes]:
+    """Start `rlvr train` for a run with one thread, which ends if this process is killed."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", LAUNCHER: str(os.getpid())}
     with _log(run).open("wb") as log:
         return subprocess.Popen(
-            command,
+            [sys.executable, "-m", "rlvr_cli", "train", *options],
             env=environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -262,11 +275,6 @@ def _last_words(run: Path) -> str:
     return said[-1].removeprefix("rlvr: error: ") if said else f"failed, see {_log(run)}"
 
 
-def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    while process.poll() is None:
-        time.sleep(_POLL_S)
-
-
 def _stop(processes: Iterable[subprocess.Popen[bytes]]) -> None:
     """Let processes save their step and end."""
     alive = [process for process in processes if process.poll() is None]
@@ -276,25 +284,9 @@ def _stop(processes: Iterable[subprocess.Popen[bytes]]) -> None:
         process.wait()
 
 
-class Names(Stored):
-    """What ablation.yaml has."""
-
-    title: str
-    figure: Figure
-    base: str
-    arms: list[Annotated[str, Field(pattern=ARM_NAME)]]
-    seeds: list[int]
-
-
 def read_names(directory: Path) -> Names:
     """Read the plan of an ablation's directory. Raises UserError if it cannot be read."""
-    path = directory / PLAN
-    with reading(path):
-        text = read_regular(path, LARGEST_YAML).decode()
-    try:
-        return Names.model_validate(load_yaml(text))
-    except ValueError as error:
-        raise UserError(f"{path}: {first_mistake(error)}") from None
+    return read_yaml(directory / PLAN, Names)
 
 
 def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
@@ -302,13 +294,10 @@ def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
     runs: dict[str, dict[int, Path]] = {}
     names = read_names(directory)
     for arm in names.arms:
-        seeds = {}
-        for seed in names.seeds:
+        for seed in sorted(names.seeds):
             path = directory / f"{arm}-{seed}"
             if read_summary(path).get("after") is not None:
-                seeds[seed] = path
-        if seeds:
-            runs[arm] = dict(sorted(seeds.items()))
+                runs.setdefault(arm, {})[seed] = path
     return runs
 
 
@@ -367,19 +356,13 @@ def run_figures(run: Path) -> Run:
 
 
 def _point(step: int, seconds: float, tokens: int, path: Path) -> dict[str, Any]:
-    shares = dict(_shares(path))
+    """Return a measured point, with the share of right responses of each problem of which any was
+    judged, by its set and id."""
+    judged = (row for row in stored_rows(path) if row["verdict"] not in UNJUDGED)
+    by_problem = by_key(judged, lambda row: f"{row.get(PROBLEM_SET, '')} {row['id']}")
+    shares = {
+        name: fmean(row["verdict"] == "correct" for row in rows)
+        for name, rows in by_problem.items()
+    }
     value = mean(shares.values())
     return {"step": step, "seconds": seconds, "tokens": tokens, "pass@1": value, "shares": shares}
-
-
-def _shares(path: Path) -> Iterator[tuple[str, float]]:
-    """Yield the share of right responses of each problem of which any was judged."""
-    right: Counter[str] = Counter()
-    judged: Counter[str] = Counter()
-    for row in stored_rows(path):
-        if row["verdict"] not in UNJUDGED:
-            name = f"{row.get(PROBLEM_SET, '')} {row['id']}"
-            judged[name] += 1
-            right[name] += row["verdict"] == "correct"
-    for name, count in judged.items():
-        yield name, right[name] / count

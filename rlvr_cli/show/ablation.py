@@ -1,5 +1,7 @@
 """Show what an ablation found: the table of differences, and the picture of its arms."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rlvr_cli.console.display import Display
@@ -16,6 +18,22 @@ NOTE = (
 )
 
 
+@dataclass(frozen=True)
+class Findings:
+    """What the runs of an ablation show so far."""
+
+    base: str
+    rows: Sequence[Figures]
+    """The figures of each arm at the end of each axis."""
+    picture: str
+    """The curves of the arms, an SVG."""
+
+    @property
+    def table(self) -> Table:
+        """Return the table of differences."""
+        return of_arms(self.rows, self.base)
+
+
 def is_ablation(path: Path) -> bool:
     """Return whether a directory is that of an ablation."""
     return (path / PLAN).is_file()
@@ -26,41 +44,34 @@ def ended_runs(directory: Path) -> list[Path]:
     return [run for seeds in run_paths(directory).values() for run in seeds.values()]
 
 
-def table_and_picture(directory: Path) -> tuple[Table, str]:
-    """Return the table of differences and the picture, an SVG. Raises UserError if no run of the
-    base has ended."""
-    rows, base, drawn = _compared(directory)
-    return of_arms(rows, base), drawn
-
-
-def show_ablation(directory: Path, display: Display) -> None:
-    """Print the table of differences."""
-    table, _ = table_and_picture(directory)
-    display.table(table, is_result=True)
-    display.say("columns", NOTE)
-
-
-def publish(directory: Path, display: Display) -> None:
-    """Print the table, and write it as CSV and LaTeX beside the picture."""
-    rows, base, drawn = _compared(directory)
-    table = of_arms(rows, base)
-    write_atomically(directory / "table.csv", arms_as_csv(rows))
-    write_atomically(directory / "table.tex", f"% {NOTE}\n{table_as_latex(table)}\n")
-    write_atomically(directory / "picture.svg", drawn)
-    display.table(table, is_result=True)
-    display.say("columns", NOTE)
-    for row in rows:
-        difference = row["difference"]
-        is_by_step = row["axis"] == AXES["step"]
-        if is_by_step and difference is not None and difference["interval"] == (0.0, 0.0):
-            display.warn(f"{row['arm']}: every problem as with {base}: so far it changes nothing")
-    display.result("ablation", f"{directory}: table.csv, table.tex, picture.svg")
-
-
-def _compared(directory: Path) -> tuple[list[Figures], str, str]:
-    """Return the rows of the table, the base, and the picture."""
+def findings(directory: Path) -> Findings:
+    """Compare the runs of an ablation that have ended. Raises UserError if none of the base has."""
     names = read_names(directory)
     runs = read_runs(directory)
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
     drawn = picture(arms, names.figure, bands=True)
-    return compare(runs, names.base), names.base, drawn
+    return Findings(names.base, compare(runs, names.base), drawn)
+
+
+def show_ablation(directory: Path, display: Display) -> None:
+    """Print the table of differences."""
+    display.table(findings(directory).table, is_result=True)
+    display.say("columns", NOTE)
+
+
+def publish(directory: Path, display: Display) -> None:
+    """Write the table as CSV and LaTeX beside the picture, and print it."""
+    found = findings(directory)
+    write_atomically(directory / "table.csv", arms_as_csv(found.rows))
+    write_atomically(directory / "table.tex", f"% {NOTE}\n{table_as_latex(found.table)}\n")
+    write_atomically(directory / "picture.svg", found.picture)
+    display.table(found.table, is_result=True)
+    display.say("columns", NOTE)
+    for row in found.rows:
+        difference = row["difference"]
+        is_by_step = row["axis"] == AXES["step"]
+        if is_by_step and difference is not None and difference["interval"] == (0.0, 0.0):
+            display.warn(
+                f"{row['arm']}: every problem as with {found.base}: so far it changes nothing"
+            )
+    display.result("ablation", f"{directory}: table.csv, table.tex, picture.svg")

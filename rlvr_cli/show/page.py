@@ -24,7 +24,7 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import printable
 from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.run_dir import StoredTokens
-from rlvr_cli.show.ablation import table_and_picture
+from rlvr_cli.show.ablation import findings
 from rlvr_cli.show.screen import differing, pass_at_1, truncate
 from rlvr_cli.show.source import REASONS, UNKNOWN_FATE, Source, StoredGroup, reason
 
@@ -74,9 +74,9 @@ def page(sources: Sequence[Source], ablations: Sequence[Path] = ()) -> str:
     values = page_data(sources)
     filled["pictures"] = ""
     for directory in ablations:
-        table, picture = table_and_picture(directory)
-        values["tables"].insert(0, table)
-        filled["pictures"] += picture
+        found = findings(directory)
+        values["tables"].insert(0, found.table)
+        filled["pictures"] += found.picture
     data = json.dumps(values, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         data = data.replace(character, f"\\u{ord(character):04x}")

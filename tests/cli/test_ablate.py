@@ -4,6 +4,7 @@ and plans that cannot be compared."""
 import csv
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -17,8 +18,9 @@ from small_runs import made_metrics, made_row, made_run, write_rows
 
 import rlvr_cli
 from rlvr_cli.algorithm.choices import ALGORITHMS
-from rlvr_cli.cli.ablate import merged, plan_of, read_wishes
-from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.cli.ablate import Wishes, merged, plan_of, read_wishes
+from rlvr_cli.config import as_yaml, resolve, set_layer
+from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import student
 from rlvr_cli.runs.ablation import differing, run_figures
 
@@ -65,6 +67,22 @@ def test_another_run_in_its_place_is_left_alone(tmp_path, monkeypatch):
     line = refused("ablate", *ARM, "--out", "runs", "--set", "steps=2")
     assert "runs/dapo-0: another's run, with" in line
     assert "is planned; move it away or name another --out" in line
+
+
+@pytest.mark.parametrize("setting", ["algorithm.surrogate=my.py:f", 'reward.functions=["my.py"]'])
+def test_a_run_of_other_code_in_its_place_is_left_alone(tmp_path, monkeypatch, setting):
+    monkeypatch.chdir(tmp_path)
+    Path("my.py").write_text("def f(inputs): ...")
+    wishes = Wishes(arms={"mine": shlex.quote(setting)}, data="problems.yaml", steps=2)
+    plan = plan_of(wishes, Path("runs"))
+    Path("runs").mkdir()
+    assert sum(".sources." in text for text in plan.options["mine"]) == 1
+    run = made_run(Path("runs/mine-0"))
+    (run / "config.yaml").write_text(as_yaml(plan.arms["mine"]))
+    plan.missing()  # takes it for its own
+    Path("my.py").write_text("def f(inputs): ...  # edited")
+    with pytest.raises(UserError, match=rf"{run}: another's run, with (algorithm|reward)\.sources"):
+        plan_of(wishes, Path("runs")).missing()
 
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
@@ -176,7 +194,7 @@ def test_a_run_of_other_settings_is_not_the_plans(planned, stored):
 
 def test_steps_of_the_command_line_hold_for_every_arm(tmp_path):
     wishes = read_wishes(Path("recipes/ablations/clip.yaml"))
-    given = {"steps": 3, "set": ["steps=9", "optim.warmup_steps=1"]}
-    plan = plan_of(merged(wishes, given, ["x: optim.lr=0.1 steps=7"]), tmp_path)
+    given = {"set": ["steps=9", "optim.warmup_steps=1"]}
+    plan = plan_of(merged(wishes, given, ["x: optim.lr=0.1 steps=7"]), tmp_path, steps=3)
     assert {config.steps for config in plan.arms.values()} == {3}
     assert {config.optim.warmup_steps for config in plan.arms.values()} == {1}

@@ -141,6 +141,9 @@ def test_a_resume_asks_for_the_code_and_goes_on_bit_for_bit():
     Path("my.py").write_text(CODE + "\n")
     line = refused("train", "--resume", "a", *own, "--steps", 3)
     assert "not the source that the run began with; put it back" in line
+    assert "not the source" in refused(
+        "train", *RUN, *own, *sets("sources.filter=ab"), "--steps", 1
+    )
     assert load_file("a/checkpoints/step-2/model.safetensors")
     forget_files()
     assert invoke("show", "a").exit_code == 0
@@ -201,11 +204,13 @@ def test_what_cannot_train_is_refused_before_the_first_step(name, monkeypatch):
     Path("bad.py").write_text(BAD_CODE)
     text, message = BAD[name]
     files = set(Path().iterdir())
+    places = [*sys.path]
     started = time.monotonic()
     line = refused("train", *RUN, *sets(text), "--steps", 1)
     assert message in line
     assert f"algorithm.{text.partition('=')[0]}" in line
     assert time.monotonic() - started < 15
+    assert sys.path == places
     assert {path.name for path in set(Path().iterdir()) - files} <= {"__pycache__"}
 
 

@@ -23,6 +23,16 @@ from small_runs import made_result, made_run
         (["run", "other", "--step", "1"], "responses are those of one run or result; give one"),
         (["result", "--follow"], "--follow takes runs only"),
         (["empty.jsonl"], "show empty.jsonl: no rows in it"),
+        (
+            ["compared", "--step", "1"],
+            "--step takes no ablation; name a run in it, compared/ARM-SEED",
+        ),
+        (
+            ["compared", "--explain", "1"],
+            "--explain takes no ablation; name a run in it, compared/A",
+        ),
+        (["compared", "--step", "0", "--html", "page"], "--step takes no ablation"),
+        (["compared", "run"], "show: an ablation is shown alone"),
         (["result", "--by", "color"], "--by color: no such field in result"),
     ],
 )
@@ -32,6 +42,8 @@ def test_what_cannot_be_shown_is_one_line(tmp_path, monkeypatch, args, message):
     made_run(tmp_path / "other")
     made_result(tmp_path / "result")
     (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "compared").mkdir()
+    (tmp_path / "compared" / "ablation.yaml").touch()
     assert message in refused("show", *args)
 
 
