@@ -426,7 +426,7 @@ def ablate(
     Given again, the command makes what is missing: each run is a directory that rlvr show and
     rlvr train --resume take.
     """
-    with reported_errors("each run saved its step; give the same command again to go on"):
+    with reported_errors("the runs under way are saved; give the same command again to go on"):
         from rlvr_cli.cli import ablate as command
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.errors import UserError

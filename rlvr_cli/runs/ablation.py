@@ -158,12 +158,14 @@ def probe(plan: Plan, missing: int, display: Display) -> None:
     Raises UserError if the base cannot run, or measures no held-out problems.
     """
     least = detectable(len(plan.seeds)) * TYPICAL_SPREAD / len(plan.seeds) ** 0.5
-    could_show = f"a difference of {least:.2f}" if least < 1 else "no difference"
+    seeds = plural(len(plan.seeds), "seed")
+    could_show = f"a difference of {least:.2f} in pass@1 with {seeds}"
+    if least >= 1:
+        could_show = f"nothing: {seeds} tell no difference in pass@1 from chance; take 3 or more"
     display.say(
         "could show",
-        f"{could_show} in pass@1 with {plural(len(plan.seeds), 'seed')}, if it varies over seeds "
-        f"by a standard deviation of {TYPICAL_SPREAD} (0.02 to 0.23 were measured on the built-in "
-        "problems)",
+        f"{could_show}, if it varies over seeds by a standard deviation of {TYPICAL_SPREAD} (0.02 "
+        "to 0.23 were measured on the built-in problems)",
     )
     done = len(plan.runs) - missing
     if not missing:

@@ -57,6 +57,14 @@ def show_ablation(directory: Path, display: Display) -> None:
     """Print the table of differences."""
     display.table(findings(directory).table, is_result=True)
     display.say("columns", NOTE)
+    names = read_names(directory)
+    planned = len(names.arms) * len(names.seeds)
+    ended = len(ended_runs(directory))
+    if ended < planned:
+        display.warn(
+            f"{ended} of {planned} runs have ended: pass@1 is of other seeds in other arms, and an "
+            f"arm has an interval once it has two seeds that {names.base} has"
+        )
 
 
 def publish(directory: Path, display: Display) -> None:

@@ -170,8 +170,12 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(tmp_path):
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
     shown = invoke("show", str(out))
     assert "less grpo [95 %]" in shown.stdout
+    assert "have ended" not in shown.stderr
+    assert "could show nothing: 2 seeds tell no difference" in " ".join(done.stderr.split())
     assert invoke("show", str(out), "--html", str(tmp_path / "page.html")).exit_code == 0
     assert "<polygon" in (tmp_path / "page.html").read_text()
+    (out / "slow-1" / "summary.json").unlink()
+    assert "3 of 4 runs have ended" in " ".join(invoke("show", str(out)).stderr.split())
 
 
 @pytest.mark.parametrize(
