@@ -117,14 +117,14 @@ def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
 
 
 def _found(spec: str, name: str) -> UserFunction:
-    """Find a function. The search for modules is as before afterwards, so that no file beside it
-    hides one."""
+    """Find a function. Modules beside it are found to the end, after all others, since a function
+    may import one when it is called."""
     before = list(sys.path)
     sys.path.append(os.getcwd())
     try:
         return find_function(spec, os.getcwd(), ENTRY_POINTS[name], usual_name=name)
     finally:
-        sys.path[:] = before
+        sys.path[:] = [*before, *(path for path in sys.path if path not in before)]
 
 
 def _within_time(name: str, spec: str, load: Callable[[], UserFunction]) -> UserFunction:

@@ -170,7 +170,8 @@ def evaluate(
     `data` and `settings` are as in `train`, but rows are read to their end, whatever `limit` is.
     `data`, `model`, `by` and `k` may be one or several.
     The report is that of `report.json`, and each of its results also has its `rows`. With `format`
-    "csv", "json" and so on the figures go to stdout, and with `show` their table to stderr. Raises the errors that `train` does.
+    "csv", "json" and so on the figures go to stdout, and with `show` their table to stderr.
+    Raises the errors that `train` does.
     """
     _check_installation()
     from rlvr_cli.evaluation.publish import report_options
