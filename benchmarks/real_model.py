@@ -3,11 +3,16 @@
 python benchmarks/real_model.py                                            # `make real`
 python benchmarks/real_model.py --seeds 0 1 2 --engines transformers vllm  # the table in README.md
 python benchmarks/real_model.py --model HuggingFaceTB/SmolLM2-135M-Instruct
-python benchmarks/real_model.py --problems 'gym:chain_sum?max_terms=2&max_digits=2' --seeds 0 1 2
+python benchmarks/real_model.py --seeds 0 1 2 --problems \\
+    'gym:chain_sum?min_terms=2&max_terms=2&min_digits=1&max_digits=2'
+python benchmarks/real_model.py --seeds 0 1 2 --problems \\
+    'gym:basic_arithmetic?max_terms=2&max_digits=2&allow_parentheses=false&allow_negation=false&'\\
+    'operators=["+","-","*"]' -- --prompt '{problem} Reply with the answer only.'
 
-Writes the additions, or takes other problems, runs plain `rlvr train` once for each engine and seed, and prints pass@1 on
-held-out problems before and after, with 95 % intervals and the paired difference as `rlvr eval`
-computes them, one answer before and after, and a table, which --out also has as table.json. More options of rlvr train go after --.
+Writes the additions, or takes other problems, runs plain `rlvr train` once for each engine and
+seed, and prints pass@1 on held-out problems before and after, with 95 % intervals and the paired
+difference as `rlvr eval` computes them, one answer before and after, and a table, which `--out`
+keeps as table.json. More options of rlvr train go after --.
 """
 
 import argparse
@@ -36,7 +41,7 @@ def rlvr(*args: str, quiet: bool = False) -> None:
 def train(
     sources: tuple[str, str], model: str, engine: str, seed: int, place: Path, options: list[str]
 ) -> dict:
-    """Train once, on the first source, and return what was measured before and after on the other."""
+    """Train on the first source, and return what was measured before and after on the other."""
     run = place / f"{engine}-{seed}"
     before = cpu_seconds()
     rlvr(
