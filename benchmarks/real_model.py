@@ -55,11 +55,13 @@ def train(
         against = ["--against", str(run / "pass-before")] if when == "after" else []
         rlvr("eval", "--responses", str(rows), "--out", str(out), *against)
         first = rows.read_text(encoding="utf-8").splitlines()[0]
-        (result,) = json.loads((out / "report.json").read_text(encoding="utf-8"))["results"]
-        figures[when] = {"row": json.loads(first), "pass@1": result["pass@k"]["1"]}
-    for when in ("before", "after"):
-        row = figures[when]["row"]
+        report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+        (result,) = report["results"]
+        figures[when] = {"pass@1": result["pass@k"]["1"], "verdicts": result["verdicts"]}
+        row = json.loads(first)
         print(f"\n{when}: {row['problem']}\n  {row['response']!r} ({row['verdict']})")
+    (paired,) = report["against"]["results"]
+    figures["difference"] = paired["pass@k"]["1"]
     figures["minutes"] = json.loads((run / "summary.json").read_text())["minutes"]
     return figures
 
