@@ -44,6 +44,9 @@ CLAIMS = (
     "presets",
     "opd",
     "rest",
+    "overlong",
+    "token-loss",
+    "majority",
 )
 TRL = {"default": "trl_all", "dapo": "trl"}
 """The arm of TRL beside those of a claim."""
