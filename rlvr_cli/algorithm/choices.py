@@ -235,7 +235,6 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
     """Return pairs for choices that are each valid: whether they contradict each other, and the
     message that says what is wrong and what to do."""
     advantage = a.advantage.kind
-    gae = a.advantage if isinstance(a.advantage, Gae) else Gae()
     surrogate = a.surrogate.kind
     kl = a.kl
     aggregations = get_args(Aggregation)
@@ -249,11 +248,6 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
     has_soft_penalty = isinstance(a.overlong, SoftOverlong)
     correction = "none" if a.correction is None else a.correction.kind
     return [
-        (
-            gae.alpha is not None and gae.lam != Gae().lam,
-            f"algorithm.advantage.lam {gae.lam} with algorithm.advantage.alpha {gae.alpha}, which "
-            f"takes its place; leave lam at {Gae().lam}, or set alpha to null",
-        ),
         (
             kl is not None and (kl.kind == "own") != (kl.function is not None),
             "algorithm.kl own without a function, or a function with another kind; name it, "

@@ -31,10 +31,6 @@ from rlvr_cli.core.errors import UserError
             ["algo=grpo", "algorithm.kl.settings.strength=2"],
             "algorithm.kl.settings are those of an estimator of one's own",
         ),
-        (
-            ["algo=vapo", "algorithm.advantage.lam=0.9"],
-            "algorithm.advantage.lam 0.9 with algorithm.advantage.alpha 0.05",
-        ),
         (["algorithm.aggregation=tokens"], "algorithm.aggregation 'tokens' is not known"),
         (["algorithm.target_kl=0.1"], "algorithm.target_kl 0.1 with algorithm.epochs 1"),
         (
