@@ -65,10 +65,6 @@ def load_parts(algo: Algorithm) -> dict[str, str]:
         part = part_of(algo, name)
         found = _within_time(name, spec, partial(_load, algo, part, name))
         part.table[spec] = _named_in_errors(found, name, spec)
-        if part is PARTS["advantage"]:
-            OwnAdvantage.with_baseline.discard(spec)
-            if _has_baseline(part.table[spec], settings_of(algo, name)):
-                OwnAdvantage.with_baseline.add(spec)
         sources[name] = found.source
     if not algo.sources.items() <= sources.items():
         raise UserError(
@@ -110,6 +106,10 @@ def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
         raise CodeError(f"{error}; it is called {part.call}, its settings are {known}") from None
     try:
         part.attempt(found.call, settings)
+        if part is PARTS["advantage"]:
+            OwnAdvantage.with_baseline.discard(algo.own_functions[name])
+            if _has_baseline(found.call, settings):
+                OwnAdvantage.with_baseline.add(algo.own_functions[name])
     except Exception as error:
         words = error_in_words(error, found.file)
         raise CodeError(f"{words}; it is called {part.call}") from None
@@ -300,13 +300,15 @@ def _try_group_advantage(function: Function, settings: Values) -> None:
 
 
 def _has_baseline(function: Function, settings: Values) -> bool:
-    """Return whether an advantage of a group is 0 where the group's rewards are equal, whatever the
-    batch has besides."""
-    rewards_B = torch.tensor([1.0, 1.0, 1.0, -1.0], dtype=torch.float64)
-    equal_G = rewards_B[:3]
-    return not any(
-        bool(function(sign * equal_G, sign * rewards_B, **settings).any()) for sign in (1, -1)
-    )
+    """Return whether an advantage of a group is 0 where the group's rewards are equal, beside a
+    group where they are not."""
+    mixed_G = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64)
+    for reward in (-1.0, 0.0, 0.5, 1.0):
+        equal_G = torch.full_like(mixed_G, reward)
+        advantages_G = function(equal_G, torch.cat([equal_G, mixed_G]), **settings)
+        if bool(advantages_G.any()):
+            return False
+    return True
 
 
 def _try_token_advantage(function: Function, settings: Values) -> None:

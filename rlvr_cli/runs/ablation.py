@@ -129,9 +129,10 @@ def differing(planned: Config, stored: Config) -> str:
     for name, value in wanted.items():
         parent = name.rpartition(".")[0]
         found = actual.get(name, None if parent in actual else value)
-        if value is None and found is None:
+        is_empty = value is None or (value == {} and name.endswith("settings"))
+        if is_empty and found == value:
             inside = (other for key, other in actual.items() if key.startswith(f"{name}."))
-            found = next(inside, None)
+            found = next(inside, value)
         if name == "data.prompt" and value is not None:
             value = value if value in TEMPLATES else template_text(value)
         is_open = value == "auto" or (value is None and name in _DECIDED)

@@ -62,8 +62,8 @@ def show_ablation(directory: Path, display: Display) -> None:
     ended = len(ended_runs(directory))
     if ended < planned:
         display.warn(
-            f"{ended} of {planned} runs have ended: pass@1 is of other seeds in other arms, and an "
-            f"arm has an interval once it has two seeds that {names.base} has"
+            f"{ended} of {planned} runs have ended: an arm gets an interval once it has two seeds "
+            f"that {names.base} has; pass@1 of different seeds cannot be compared"
         )
 
 

@@ -25,6 +25,7 @@ from rlvr_cli.evaluation.estimators import student
 from rlvr_cli.runs.ablation import differing, run_figures
 
 PLANS = sorted((Path(rlvr_cli.__file__).parents[1] / "recipes" / "ablations").glob("*.yaml"))
+OWN = ("algorithm.advantage=my.py:f",)
 ARM = ("--arm", "free: algorithm.filter=none")
 
 
@@ -170,12 +171,12 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(tmp_path):
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
     shown = invoke("show", str(out))
     assert "less grpo [95 %]" in shown.stdout
-    assert "have ended" not in shown.stderr
+    assert "have ended" not in shown.stdout
     assert "could show nothing: 2 seeds tell no difference" in " ".join(done.stderr.split())
     assert invoke("show", str(out), "--html", str(tmp_path / "page.html")).exit_code == 0
     assert "<polygon" in (tmp_path / "page.html").read_text()
     (out / "slow-1" / "summary.json").unlink()
-    assert "3 of 4 runs have ended" in " ".join(invoke("show", str(out)).stderr.split())
+    assert "3 of 4 runs have ended" in " ".join(invoke("show", str(out)).stdout.split())
 
 
 @pytest.mark.parametrize(
@@ -188,6 +189,7 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(tmp_path):
         ((), ("algorithm.filter=none",)),
         (("algorithm.filter=none",), ()),
         (("algorithm.surrogate=cispo",), ()),
+        (OWN, (*OWN, "algorithm.advantage.scale=2")),
     ],
 )
 def test_a_run_of_other_settings_is_not_the_plans(planned, stored):

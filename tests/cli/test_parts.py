@@ -13,6 +13,7 @@ from conftest import invoke, refused
 from safetensors.torch import load_file
 
 from rlvr_cli.algorithm import parts
+from rlvr_cli.config import resolve, set_layer
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rlvr-example"
 RUN = (
@@ -106,6 +107,22 @@ def test_what_repeats_a_built_in_part_reaches_its_weights(name):
     assert same_weights("own", "built-in")
     assert own_metrics["signal_share"] == metrics["signal_share"]
     assert metrics["signal_share"] < 1 or name in ("filter", "token advantage")
+
+
+@pytest.mark.parametrize(
+    ("body", "has_baseline"),
+    [
+        ("rewards_G - rewards_G.median()", True),
+        ("rewards_G - rewards_B.mean()", False),
+        ("rewards_G - rewards_G.mean() - 0.1 * (rewards_G == 0).all()", False),
+        ("(rewards_G - rewards_G.mean()) * rewards_B.view(-1, len(rewards_G)).std(1).mean()", True),
+    ],
+)
+def test_an_advantage_has_a_baseline_if_it_is_zero_for_equal_rewards(body, has_baseline):
+    Path("my.py").write_text(f"def mine(rewards_G, rewards_B):\n    return {body}\n")
+    algo = resolve(set_layer(["algorithm.advantage=my.py:mine"])).algorithm
+    parts.load_parts(algo)
+    assert algo.advantage.has_baseline is has_baseline
 
 
 def test_keyword_arguments_are_settings():

@@ -287,8 +287,8 @@ def test_none_is_left_out_of_the_sum_with_the_other_weights_as_they_are(make_rew
     assert group.rollouts[0].verification.verdict is RIGHT
     rewarded(rewarder, made_group("a8", RIGHT, RIGHT))  # it was said once
     assert capsys.readouterr().err == (
-        "warning    every reward with a weight is None for a response to problem a7: such "
-        "responses do not train\n"
+        "warning    every reward with a weight is None for a response to problem a7: "
+        "responses that no reward takes do not train\n"
     )
 
 
