@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 
 import yaml
+from trl_alike import ALIKE
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "recipes" / "qwen2.5-0.5b-gsm8k.yaml"
@@ -102,31 +103,20 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
 
     responses_per_update = PROMPTS * GROUP // UPDATES
     args = GRPOConfig(
+        **ALIKE,
         output_dir=str(directory / "trl"),
         seed=seed,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
         per_device_train_batch_size=MICRO,
         gradient_accumulation_steps=responses_per_update // MICRO,
         steps_per_generation=PROMPTS * GROUP // MICRO,
         num_generations=GROUP,
         max_completion_length=RECIPE["rollout"]["max_tokens"],
         temperature=RECIPE["rollout"]["temperature"],
-        top_p=1.0,
-        top_k=0,
-        beta=0.0,
         learning_rate=RECIPE["optim"]["lr"],
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=RECIPE["optim"]["warmup_steps"] * UPDATES,
         weight_decay=RECIPE["optim"]["weight_decay"],
-        max_grad_norm=1.0,
         max_steps=1_000_000,
-        logging_strategy="no",
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        dataloader_num_workers=0,
     )
     adapter = LoraConfig(
         r=RECIPE["lora"]["rank"],

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import smollm
 import yaml
+from trl_alike import ALIKE
 
 ROOT = Path(__file__).parents[1]
 RECIPE = yaml.safe_load((ROOT / "recipes" / "smollm2.yaml").read_text(encoding="utf-8"))
@@ -54,11 +55,9 @@ def train(directory: Path, model: str, problems: list, seed: int) -> int:
         for problem in problems
     ]
     args = GRPOConfig(
+        **ALIKE,
         output_dir=str(directory / "trl"),
         seed=seed,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
         loss_type="dr_grpo",
         scale_rewards="none",
         per_device_train_batch_size=MICRO,
@@ -66,19 +65,10 @@ def train(directory: Path, model: str, problems: list, seed: int) -> int:
         num_generations=GROUP,
         max_completion_length=MAX_TOKENS,
         temperature=RECIPE["rollout"]["temperature"],
-        top_p=1.0,
-        top_k=0,
-        beta=0.0,
         learning_rate=RECIPE["optim"]["lr"],
         lr_scheduler_type="constant",
         weight_decay=0.1,
-        max_grad_norm=1.0,
         max_steps=RECIPE["steps"],
-        logging_strategy="no",
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        dataloader_num_workers=0,
     )
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     GRPOTrainer(

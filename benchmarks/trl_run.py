@@ -16,6 +16,8 @@ import sys
 import time
 from pathlib import Path
 
+from trl_alike import ALIKE
+
 ROOT = Path(__file__).parents[1]
 TINY = ROOT / "rlvr_cli" / "tiny"
 KNOWN = "level=1,2,3,4,5,6,7,8"
@@ -77,31 +79,20 @@ def train(directory: Path, seed: int, steps: int, every: int, problems: list) ->
                 tokenizer.save_pretrained(directory / str(step))
 
     args = GRPOConfig(
+        **ALIKE,
         output_dir=str(directory / "trl"),
         seed=seed,
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
         per_device_train_batch_size=PROMPTS * GROUP // UPDATES,
         gradient_accumulation_steps=1,
         steps_per_generation=UPDATES,
         num_generations=GROUP,
         max_completion_length=MAX_TOKENS,
         temperature=1.0,
-        top_p=1.0,
-        top_k=0,
-        beta=0.0,
         learning_rate=1e-4,
         lr_scheduler_type="constant_with_warmup",
         warmup_steps=WARMUP * UPDATES,
         weight_decay=0.0,
-        max_grad_norm=1.0,
         max_steps=steps * UPDATES,
-        logging_strategy="no",
-        report_to=[],
-        save_strategy="no",
-        disable_tqdm=True,
-        dataloader_num_workers=0,
     )
     GRPOTrainer(
         model=model, reward_funcs=score, args=args, train_dataset=data,

@@ -110,8 +110,8 @@ class OwnAdvantage(OwnChoice, Advantage):
     token, `TOKEN_ADVANTAGES` are."""
 
     kind: Literal["own"] = "own"
-    with_baseline: ClassVar[set[str]] = set()
-    """Functions that gave 0 for equal rewards when they were tried (`parts.load_parts`)."""
+    baselines: ClassVar[dict[str, bool]] = {}
+    """Whether a function gave 0 for equal rewards when it was tried (`parts.load_parts`)."""
     per: Literal["response", "token"] = "response"
     """What it returns a number for: each response of a group, or each token of the batch."""
 
@@ -124,7 +124,7 @@ class OwnAdvantage(OwnChoice, Advantage):
     def has_baseline(self) -> bool:  # type: ignore[override]
         """Return whether equal rewards gave no gradient when it was tried. An estimator of tokens
         is not asked."""
-        return self.component in self.with_baseline
+        return self.baselines.get(self.component, False)
 
 
 def advantages_by_token() -> list[str]:

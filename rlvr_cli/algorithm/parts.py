@@ -107,9 +107,7 @@ def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
     try:
         part.attempt(found.call, settings)
         if part is PARTS["advantage"]:
-            OwnAdvantage.with_baseline.discard(algo.own_functions[name])
-            if _has_baseline(found.call, settings):
-                OwnAdvantage.with_baseline.add(algo.own_functions[name])
+            OwnAdvantage.baselines[algo.own_functions[name]] = _has_baseline(found.call, settings)
     except Exception as error:
         words = error_in_words(error, found.file)
         raise CodeError(f"{words}; it is called {part.call}") from None

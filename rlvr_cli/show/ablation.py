@@ -27,6 +27,9 @@ class Findings:
     """The figures of each arm at the end of each axis."""
     picture: str
     """The curves of the arms, an SVG."""
+    ended: int
+    """The number of runs that have ended."""
+    planned: int
 
     @property
     def table(self) -> Table:
@@ -49,21 +52,24 @@ def findings(directory: Path) -> Findings:
     names = read_names(directory)
     runs = read_runs(directory)
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
-    drawn = picture(arms, names.figure, bands=True)
-    return Findings(names.base, compare(runs, names.base), drawn)
+    return Findings(
+        base=names.base,
+        rows=compare(runs, names.base),
+        picture=picture(arms, names.figure, bands=True),
+        ended=sum(map(len, runs.values())),
+        planned=len(names.arms) * len(names.seeds),
+    )
 
 
 def show_ablation(directory: Path, display: Display) -> None:
     """Print the table of differences."""
-    display.table(findings(directory).table, is_result=True)
+    found = findings(directory)
+    display.table(found.table, is_result=True)
     display.say("columns", NOTE)
-    names = read_names(directory)
-    planned = len(names.arms) * len(names.seeds)
-    ended = len(ended_runs(directory))
-    if ended < planned:
+    if found.ended < found.planned:
         display.warn(
-            f"{ended} of {planned} runs have ended: an arm gets an interval once it has two seeds "
-            f"that {names.base} has; pass@1 of different seeds cannot be compared"
+            f"{found.ended} of {found.planned} runs have ended: an arm gets an interval once it "
+            f"has two seeds that {found.base} has; pass@1 of different seeds cannot be compared"
         )
 
 
