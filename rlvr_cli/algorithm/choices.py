@@ -87,7 +87,7 @@ class Algorithm(Section):
         ByKind,
     ] = AutoCorrection()
     """Importance weights w = trainer / engine of a sampled token's probabilities. Auto means
-    none if both compute in float32, else geometric_mask."""
+    none if both compute in float32, else truncate, which knows no length and rejects nothing."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
     """Source of the sampled tokens' log-probabilities: a pass of the trainer before the first
     update, or the engine. Auto means the engine if no correction needs both and, in float32, the
@@ -162,7 +162,7 @@ class Algorithm(Section):
         if isinstance(self.importance_correction, AutoCorrection):
             trusts_engine = computes_alike or self.old_logprobs == "engine"
             has_gap = not (trusts_engine or self.reads_responses)
-            changes["importance_correction"] = GeometricMask() if has_gap else None
+            changes["importance_correction"] = TruncatedWeights() if has_gap else None
         if isinstance(self.filter, Mixed) and self.filter.metric == "auto":
             metric = "accuracy" if rewards_verdict else "reward"
             changes["filter"] = self.filter.model_copy(update={"metric": metric})

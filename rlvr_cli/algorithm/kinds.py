@@ -232,11 +232,17 @@ class Correction(Choice):
     """Weights for the gap between the trainer's and the engine's log-probabilities."""
 
     rejects: ClassVar[bool] = False
-    """Whether whole responses are rejected: they train nothing and leave the denominators."""
+    """Whether whole responses are rejected: they train nothing and leave the denominators. The
+    baseline of their group counts them, because their rewards are as true as the others'."""
 
 
 class AutoCorrection(Correction):
-    """none if engine and trainer both compute in float32, else geometric_mask."""
+    """none if engine and trainer both compute in float32, else truncate.
+
+    In 16 bits the gap of one token has a mean near 0 and a deviation of some hundredths of a nat.
+    A bound on the mean or the product over a response therefore rejects by length, one on a token
+    does not (`benchmarks/precision.py`). Older weights move single tokens far: their weight is cut.
+    """
 
     kind: Literal["auto"] = "auto"
 

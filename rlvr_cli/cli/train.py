@@ -23,7 +23,7 @@ from rlvr_cli.ranks.group import broadcast_from_first
 from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoints, load_weights
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import announce_run
-from rlvr_cli.runs.preflight import preflight
+from rlvr_cli.runs.preflight import preflight, review_correction, settle
 from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.setup.checks import check_teacher
@@ -60,11 +60,12 @@ def start(
     ) as session:
         parent = _load_parent(session)
         prompts, held_out = _prepare(session, problems, display)
-        preflight(session, prompts, check_only, display)
+        probe = preflight(session, prompts, check_only, display)
+        trainer = new_trainer(session, prompts, held_out)
+        settle(*review_correction(trainer, probe), display)
         if check_only:
             display.result("check", "nothing stands in the way of this run")
             return directory
-        trainer = new_trainer(session, prompts, held_out)
         _inherit(trainer, parent, display)
         # A resumed run cannot read stdin again, so the run keeps a copy of its problems.
         copied = problems.problems if "-" in config.data.sources else None

@@ -182,7 +182,10 @@ class GuardsConfig(Section):
     cut_off_share: float = Field(0.5, gt=0, le=1)
     """Warn above this share of cut-off responses, from step 3 on."""
     rejected_share: float = Field(0.1, gt=0, le=1)
-    """Warn above this share of responses that `importance_correction` rejects."""
+    """Warn in a step in which `importance_correction` rejects more than this share of responses."""
+    gap_growth: float = Field(1.5, gt=1)
+    """Warn above this multiple of the usual gap between engine and trainer: the median of
+    `mismatch` in the ten steps before."""
     min_entropy: float = Field(0.005, ge=0)
     """Warn below this entropy, in nats per token, while less than 90 % of the answers are right."""
     max_kl: float = Field(0.5, gt=0)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
+from statistics import median
 from typing import Any
 
 from rlvr_cli.algorithm.reward import MAJORITY
@@ -9,13 +10,20 @@ from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.core.errors import Finding
 from rlvr_cli.core.types import History, Metrics
 from rlvr_cli.evaluation.estimators import mean
+from rlvr_cli.training.update import ROUNDING
 
 MORE_SIGNAL = "take easier or harder problems, a stronger model, more samples (-n) or --max-tokens"
 MATH_EARNS_NOTHING = "what trains is another reward than math, on wrong responses alone"
+REJECTS_LESS = (
+    "widen its bounds, or leave algorithm.importance_correction out, whose default rejects nothing"
+)
 MAJORITY_SHARE = f"reward/{MAJORITY}/share"
 MAJORITY_RIGHT = f"reward/{MAJORITY}/right"
 _WINDOW = 3
 """Steps over which a warning averages, so that a single odd step raises none."""
+_USUAL = 10
+"""Steps whose median is the usual gap. The gap follows the entropy, which changes as a run
+learns."""
 _MOSTLY_RIGHT = 0.9
 """pass@1 from which low entropy is no collapse: the policy has reason to be sure of its tokens."""
 
@@ -84,13 +92,21 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
             f"the majority has {share:.0%} of the responses{fall}: the policy agrees with "
             "itself and learns no more; stop here, or lower --lr (guards.majority_share)",
         )
-    rejected = _recent(history, "rejected_share")
+    rejected = history[-1].get("rejected_share") if history else None
     if rejected is not None and rejected > config.rejected_share:
         yield (
             "rejected",
-            f"the correction rejects {rejected:.0%} of the responses, which do not train; widen "
-            "its bounds, or set rollout.precision or optim.precision to float32 "
-            "(guards.rejected_share)",
+            f"the correction rejects {rejected:.0%} of the responses, which do not train; "
+            f"{REJECTS_LESS} (guards.rejected_share)",
+        )
+    growth = _gap_growth(history)
+    if growth is not None and growth > config.gap_growth:
+        yield (
+            "gap",
+            f"engine and trainer differ by {history[-1]['mismatch']:.2g} nats a token, "
+            f"{growth:.1f} times as much as in the steps before: the engine may have sampled with "
+            "stale or incomplete weights; if it lasts, stop and run again with --engine "
+            "transformers (guards.gap_growth)",
         )
     entropy = _recent(history, "entropy")
     right = _recent(history, "pass@1") or 0.0
@@ -124,6 +140,15 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
             f"the verifier ran out of time on {late:.0%} of the responses, which do not train; "
             "leave such problems out (guards.timeout_share)",
         )
+
+
+def _gap_growth(history: History) -> float | None:
+    """Return how many times larger the newest gap between engine and trainer is than the median of
+    those before. Return None if one is missing, or if the newest is no more than rounding."""
+    gaps = [row["mismatch"] for row in history[-1 - _USUAL :] if row.get("mismatch") is not None]
+    if len(gaps) < 2 or history[-1].get("mismatch") is None or gaps[-1] <= ROUNDING:
+        return None
+    return float(gaps[-1] / max(ROUNDING, median(gaps[:-1])))
 
 
 def _in_a_row(history: History, holds: Callable[[Metrics], Any]) -> int:

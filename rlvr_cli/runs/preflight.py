@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Sequence
 
 from rlvr_cli.algorithm.group_filter import trains, with_signal
+from rlvr_cli.algorithm.loss import rejected
+from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console.display import Display
@@ -14,10 +16,13 @@ from rlvr_cli.core.text import GIB, counts_in_words
 from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
-from rlvr_cli.runs.guards import MATH_EARNS_NOTHING, MORE_SIGNAL
+from rlvr_cli.model.adapter import merged_parameters
+from rlvr_cli.runs.guards import MATH_EARNS_NOTHING, MORE_SIGNAL, REJECTS_LESS
 from rlvr_cli.setup.memory import Memory, Parts
 from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
 from rlvr_cli.setup.session import Session
+from rlvr_cli.training.scoring import add_logprobs
+from rlvr_cli.training.trainer import Trainer
 
 # A few seconds' work, and enough to see a signal if there is one.
 _PROBE_PROBLEMS = 8
@@ -30,8 +35,10 @@ Lines = Sequence[tuple[str, str]]
 Review = tuple[Lines, list[Finding]]
 
 
-def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display: Display) -> None:
-    """Check the data, then the memory, then a few responses of the policy.
+def preflight(
+    session: Session, prompts: Sequence[Prompt], strict: bool, display: Display
+) -> list[Group]:
+    """Check the data, then the memory, then a few responses of the policy. Return these responses.
 
     Responses that the rows give are not tried. Raises UserError if the run cannot go well, with
     `strict` also for a probe without a signal.
@@ -43,7 +50,7 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
     settle(*review_data(session, prompts), display)
     settle(*review_memory(session.memory, config), display)
     if config.algorithm.reads_responses:
-        return
+        return []
     groups = _sample_probe(session, prompts)
     learns = _has_signal(groups, config)
     has_format = session.plan.answer_format != "any"
@@ -56,6 +63,29 @@ def preflight(session: Session, prompts: Sequence[Prompt], strict: bool, display
             )
         )
     settle(lines, findings, display)
+    return groups
+
+
+def review_correction(trainer: Trainer, groups: Sequence[Group]) -> Review:
+    """Return a line on the share of the probe that the correction rejects, and a warning if that is
+    much. Return nothing if the correction never rejects."""
+    config = trainer.config
+    algo = config.algorithm
+    if algo.correction is None or not algo.correction.rejects:
+        return [], []
+    samples = to_samples(groups, algo, config.rollout.max_tokens, trainer.weight_version)
+    engine = trainer.session.engine
+    engine.sleep()
+    add_logprobs(samples, algo, config.optim.micro_tokens, trainer.policy)
+    engine.sync_weights(merged_parameters(trainer.session.policy.model))
+    engine.wake()
+    is_rejected = rejected(samples, algo)
+    share = float(is_rejected.double().mean()) if is_rejected is not None else 0.0
+    text = f"{algo.correction.kind} would reject {share:.0%} of the {len(samples)} responses"
+    findings = []
+    if share > config.guards.rejected_share:
+        findings.append(Finding(f"{text}: {REJECTS_LESS} (guards.rejected_share)"))
+    return [("correction", text)], findings
 
 
 def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:

@@ -22,10 +22,6 @@ GOOD = {
 }
 WARNED = {
     "cut off": ({"cut_off_share": 0.9}, "90% of the responses are cut off; raise --max-tokens"),
-    "rejected": (
-        {"rejected_share": 0.25},
-        "the correction rejects 25% of the responses, which do not train; widen its bounds",
-    ),
     "entropy": ({"entropy": 0.001}, "entropy has collapsed to 0.001 nats a token, with 40% right"),
     "old": ({"approx_kl": 2.0}, "KL to the policy that sampled is 2 nats a token"),
     "reference": ({"ref_kl": 3.0}, "KL to the reference policy is 3 nats a token"),
@@ -66,6 +62,38 @@ def test_a_warning_is_given_once_and_again_after_it_was_over(name):
     assert actual[0][0] == 3
     assert actual[0][1].startswith(f"step 3: {text}")
     assert actual[1][0] > 10
+
+
+def test_what_a_correction_rejects_is_said_in_its_step():
+    history = run_of({}, {"rejected_share": 0.1}, {"rejected_share": 0.25}, {"rejected_share": 0.5})
+    ((step, text, stops),) = findings(history, GuardsConfig())
+    assert (step, stops) == (3, False)
+    assert text.startswith("step 3: the correction rejects 25% of the responses")
+
+
+HALF = [0.031, 0.029, 0.035, 0.026, 0.038, 0.033]
+"""Gaps between engine and trainer of healthy steps in bfloat16."""
+
+
+@pytest.mark.parametrize(
+    ("gaps", "said"),
+    [
+        ([*HALF, 0.07, 0.07, 0.03, 0.08], [7, 10]),  # once while it lasts
+        ([*HALF, None, 0.07], [8]),  # a step without an update measures nothing
+        ([*HALF, 0.045], []),  # 1.4 times 0.032
+        ([0.03, 0.07], [2]),
+        ([0.07, None, 0.03], []),
+        ([2e-6, 1e-6, 9e-6], []),  # rounding in float32
+        ([2e-6, 1e-6, 2e-3], [3]),
+    ],
+)
+def test_a_gap_that_grows_is_said_in_its_step(gaps, said):
+    actual = findings(run_of(*({"mismatch": gap} for gap in gaps)), GuardsConfig())
+    assert [step for step, _, _ in actual] == said
+    for _, text, stops in actual:
+        assert not stops
+        assert "engine and trainer differ by 0.0" in text
+        assert "times as much as in the steps before" in text
 
 
 def sometimes_late(text: str) -> Verdict:

