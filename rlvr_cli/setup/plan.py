@@ -100,7 +100,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
         template = template_text(template)
     answer_format = choose_format(problems, config.data)
     engine = choose_engine(config.engine)
-    card = _usable_card()
+    card = usable_card()
     offload = config.optim.offload
     if card is None and offload != "none":
         raise UserError(
@@ -166,7 +166,7 @@ def with_values(config: Config, section: str, **values: Any) -> Config:
     return config.model_copy(update={section: changed})
 
 
-def _usable_card() -> Card | None:
+def usable_card() -> Card | None:
     """Return the GPU to plan for, or None on a CPU. Raises UserError if torch cannot use it."""
     if default_device() == "cpu":
         return None
