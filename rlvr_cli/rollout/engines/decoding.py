@@ -32,7 +32,7 @@ _BIASES = {f"{name}.bias" for name in _LINEAR}
 _TOLERANCE = 1e-4
 """The difference, as a share of the largest logit, that another order of summation may cause."""
 _ROUNDINGS = 8
-"""The tolerance in roundings of the largest logit, for numbers of 16 bits on a GPU."""
+"""The tolerance in roundings of the largest logit, for numbers of 16 bits."""
 
 
 class GroupLayer(CacheLayerMixin):
@@ -260,9 +260,7 @@ def quick_layers(model: Any) -> QuickLayers | None:
         expected = model(input_ids=ids, use_cache=False).logits[:, -1]
     except Exception:  # whatever a model does with what it does not know
         return None
-    tolerance = _TOLERANCE
-    if device.type != "cpu":
-        tolerance = max(tolerance, _ROUNDINGS * torch.finfo(expected.dtype).eps)
+    tolerance = max(_TOLERANCE, _ROUNDINGS * torch.finfo(expected.dtype).eps)
     is_right = (logits - expected).abs() <= tolerance * expected.abs().max()
     return candidate if bool(is_right.all()) else None
 
