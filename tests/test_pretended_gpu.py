@@ -18,7 +18,7 @@ import pytest
 import torch
 from forked import forked
 from pretended_gpu import GPU, Mode, on_pretended_gpu
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from small_runs import every_other_is_right, save_small_model
 
 from rlvr_cli.model.adapter import add_adapter, merged_parameters
 from rlvr_cli.model.loading import load_model
@@ -27,7 +27,7 @@ from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
 from rlvr_cli.training import scoring, update
-from verifiers import Verdict, Verification, Verifier
+from verifiers import Verifier
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="a GPU is here: ask it by benchmarks/gpu_run.py right"
@@ -119,36 +119,15 @@ FAULTS = {
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two random models of two layers, `policy` and `teacher`, with the built-in tokenizer."""
-    tokenizer = load_model("tiny").tokenizer
     place = tmp_path_factory.mktemp("models")
     for seed, name in enumerate(("policy", "teacher")):
-        torch.manual_seed(seed)
-        config = Qwen2Config(
-            vocab_size=len(tokenizer),
-            hidden_size=32,
-            intermediate_size=64,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            max_position_embeddings=512,
-            tie_word_embeddings=True,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-        Qwen2ForCausalLM(config).save_pretrained(place / name)
-        tokenizer.save_pretrained(place / name)
+        save_small_model(place / name, seed)
     return place
 
 
 @pytest.fixture(autouse=True)
 def _judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every other response is right, so that every group is mixed."""
-
-    def verify_many(self, attempts):
-        verdicts = [Verdict.WRONG, Verdict.CORRECT] * len(attempts)
-        return [Verification(v, None, True, "") for v in verdicts[: len(attempts)]]
-
-    monkeypatch.setattr(Verifier, "verify_many", verify_many)
+    monkeypatch.setattr(Verifier, "verify_many", every_other_is_right)
 
 
 def command(place: Path, models: Path, *options: str) -> list[str]:
