@@ -32,6 +32,7 @@ from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.result_dir import PartialResult
+from rlvr_cli.model.card import present_card
 from rlvr_cli.model.loading import default_device, load_model
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm
 from rlvr_cli.rollout.sampler import Sampler
@@ -73,7 +74,8 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     policy = load_model(args.model)
-    precision = precision_on(default_device(), "auto")
+    card = present_card() if default_device() == "cuda" else None
+    precision = precision_on(card, "auto")
     engine = VllmEngine(policy.model, len(policy.tokenizer), (), 1024, 0.5, precision)
     problems = load_problems("chains", "train", limit=args.prompts).problems
     longest = max(args.lengths)

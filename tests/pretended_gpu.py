@@ -38,6 +38,10 @@ NAME = "NVIDIA H100 80GB HBM3"
 TOTAL = 80 << 30
 TAKEN = 2 << 30
 HALVES = (torch.bfloat16, torch.float16)
+HOPPER = (9, 0)
+"""The compute capability of the GPU, if no other is asked for."""
+ARCHITECTURES = ["sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120"]
+"""What torch is compiled for: its builds for CUDA 13.0 on x86."""
 WAITING = {
     "nonzero",
     "masked_select",
@@ -90,16 +94,20 @@ class Report:
 
 
 def on_pretended_gpu(
-    place: Path, *command: str, program: Callable[[], object] = main
+    place: Path,
+    *command: str,
+    program: Callable[[], object] = main,
+    capability: tuple[int, int] = HOPPER,
 ) -> tuple[Done, Report]:
-    """Run `rlvr COMMAND…` (or `program`) with a pretended GPU, as a fork of this process: nothing
-    of what is replaced in torch can reach another test. What was patched before counts there."""
+    """Run `rlvr COMMAND…` (or `program`) with a pretended GPU of this compute capability, as a fork
+    of this process: nothing of what is replaced in torch can reach another test. What was patched
+    before counts there."""
     path = place / "report"
 
     def inside() -> object:
         if dist.is_initialized():  # a test before has left a group of one
             dist.destroy_process_group()
-        with pretended_gpu() as report:
+        with pretended_gpu(capability) as report:
             try:
                 return program()
             finally:
@@ -199,9 +207,10 @@ class Mode(TorchDispatchMode):
     def _should_skip_dynamo(cls) -> bool:  # torch would wrap every operator, a tenth of the time
         return False
 
-    def __init__(self) -> None:
+    def __init__(self, capability: tuple[int, int] = HOPPER) -> None:
         super().__init__()
         self.report = Report()
+        self.capability = capability
         self.emulated = {torch.ops.aten.mm.dtype: multiplied} | varlen_operators(self.attends)
         Mode.current = self
 
@@ -230,6 +239,8 @@ class Mode(TorchDispatchMode):
         self.report.waits[self.report.phase, f"{self.place()} [{why}]"] += 1
 
     def attends(self, kernel: str) -> None:
+        if kernel.startswith("varlen") and self.capability < (8, 0):
+            raise RuntimeError("FlashAttention only supports Ampere GPUs or newer.")
         self.report.kernels[self.report.phase, kernel] += 1
 
     def run(self, func: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -454,7 +465,7 @@ def replacements(mode: Mode) -> Iterator[Any]:
     attention = F.scaled_dot_product_attention
     join = dist.init_process_group
     load = PreTrainedModel.from_pretrained.__func__
-    properties = SimpleNamespace(name=NAME, total_memory=TOTAL, major=9, minor=0)
+    properties = SimpleNamespace(name=NAME, total_memory=TOTAL)
     cuda = {
         **dict.fromkeys(("is_available", "is_initialized"), lambda: True),
         **dict.fromkeys(("_lazy_init", "init", "empty_cache"), lambda: None),
@@ -465,7 +476,8 @@ def replacements(mode: Mode) -> Iterator[Any]:
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "get_device_name": lambda *_: NAME,
-        "get_device_capability": lambda *_: (9, 0),
+        "get_device_capability": lambda *_: mode.capability,
+        "get_arch_list": lambda: ARCHITECTURES,
         "get_device_properties": lambda *_: properties,
         "mem_get_info": lambda *_: (TOTAL - TAKEN, TOTAL),
         "synchronize": lambda *_: mode.wait("synchronize"),
@@ -557,9 +569,9 @@ def to_device(params: Sequence[Any], buffers: Sequence[Any], device: Any) -> Non
 
 
 @contextmanager
-def pretended_gpu() -> Iterator[Report]:
-    """Let this process have a GPU."""
-    mode = Mode()
+def pretended_gpu(capability: tuple[int, int] = HOPPER) -> Iterator[Report]:
+    """Let this process have a GPU of this compute capability."""
+    mode = Mode(capability)
     phase = StepRecord.phase
 
     @contextmanager

@@ -1,15 +1,9 @@
-"""A run directory and a result made by hand, and what small real runs take, as small as can be."""
+"""A run directory and a result made by hand, as small as they can be."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 
-import torch
-from transformers import Qwen2Config, Qwen2ForCausalLM
-
 from rlvr_cli.config import as_yaml, resolve, set_layer
-from rlvr_cli.model.loading import load_model
-from verifiers import Attempt, Verdict, Verification
 
 MEASURED = ("seconds_", "tokens_per_second_", "goodput", "mfu", "memory_")
 """How the names of the metrics begin that depend on the machine and the moment. All others are the
@@ -105,30 +99,3 @@ def made_result(directory: Path) -> Path:
     entry = {"model": "model", "data": "set", "fingerprint": {}}
     (directory / "report.json").write_text(json.dumps({"results": [entry]}))
     return directory
-
-
-def save_small_model(directory: Path, seed: int, deviation: float = 0.02) -> None:
-    """A random model of two layers with the built-in tokenizer, and weights of this deviation."""
-    tokenizer = load_model("tiny").tokenizer
-    torch.manual_seed(seed)
-    config = Qwen2Config(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        initializer_range=deviation,
-        tie_word_embeddings=True,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    Qwen2ForCausalLM(config).save_pretrained(directory)
-    tokenizer.save_pretrained(directory)
-
-
-def every_other_is_right(verifier: object, attempts: Sequence[Attempt]) -> list[Verification]:
-    """Stands for `Verifier.verify_many`, so that every group of two or more is mixed."""
-    verdicts = [Verdict.WRONG, Verdict.CORRECT] * len(attempts)
-    return [Verification(v, None, True, "") for v in verdicts[: len(attempts)]]

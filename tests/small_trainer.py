@@ -15,6 +15,7 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.loading import LoadedModel, cast
+from rlvr_cli.model.settings import SIXTEEN_BITS
 from rlvr_cli.ranks.group import full_tensor
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
@@ -61,8 +62,8 @@ def make_trainer(
     config = resolve(set_layer([*SMALL, *here, *settings]))
     plan = plan_for(config, ProblemSet("small", (), "think_answer")).with_threads(1)
     model, lora = model or random_model(), config.lora
-    if config.optim.weights == "bfloat16":
-        cast(model, torch.bfloat16)
+    if config.optim.weights in SIXTEEN_BITS:
+        cast(model, getattr(torch, config.optim.weights))
     sampled = deepcopy(model) if lora.rank or is_sharded(plan.config.optim) else model
     engine = TransformersEngine(sampled, 50, (1,), 64, forward)
     if lora.rank:

@@ -17,17 +17,21 @@ import gpu_right
 import pytest
 import torch
 from forked import forked
-from pretended_gpu import GPU, Mode, on_pretended_gpu
-from small_runs import every_other_is_right, save_small_model
+from pretended_gpu import GPU, NAME, Mode, on_pretended_gpu
+from small_models import save_small_model
 
+from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model.adapter import add_adapter, merged_parameters
 from rlvr_cli.model.loading import load_model
+from rlvr_cli.model.packing import runs_fit
 from rlvr_cli.model.policy import Policy, shard_module
 from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
+from rlvr_cli.setup.plan import plan_for
 from rlvr_cli.training import scoring, update
-from verifiers import Verifier
+from verifiers import Verdict, Verification, Verifier
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason="a GPU is here: ask it by benchmarks/gpu_run.py right"
@@ -56,6 +60,9 @@ STEP = (
 )
 """Two prompts of four responses of eight tokens, a prompt a forward pass."""
 CRITIC = "algorithm.advantage.critic"
+TURING = (7, 5)
+CARDS = {TURING: "float16", (8, 0): "bfloat16", (8, 9): "bfloat16", (9, 0): "bfloat16"}
+"""The 16 bits of a compute capability: those of a T4, A100, L4 and H100."""
 FLOAT32 = ("--set", "optim.precision=float32", "--set", "rollout.precision=float32")
 
 
@@ -127,7 +134,13 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _judge(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Verifier, "verify_many", every_other_is_right)
+    """Every other response is right, so that every group is mixed."""
+
+    def verify_many(self, attempts):
+        verdicts = [Verdict.WRONG, Verdict.CORRECT] * len(attempts)
+        return [Verification(v, None, True, "") for v in verdicts[: len(attempts)]]
+
+    monkeypatch.setattr(Verifier, "verify_many", verify_many)
 
 
 def command(place: Path, models: Path, *options: str) -> list[str]:
@@ -170,6 +183,64 @@ def test_float32_on_a_gpu_gives_the_figures_of_a_cpu(models, tmp_path):
         for figure in ("loss", "grad_norm", "entropy", "ref_kl"):
             assert actual[figure] == pytest.approx(expected[figure], rel=1e-5, abs=1e-8), figure
     assert expected["ref_kl"] > 1e-4
+
+
+@pytest.mark.parametrize("options", [(), ("--lora", "2", "--set", "optim.offload=all")])
+def test_a_card_without_bfloat16_trains_in_float16(options, models, tmp_path):
+    command_line = command(tmp_path, models, "--steps", "1", "--algo", "grpo", *options)
+    result, report = on_pretended_gpu(tmp_path, *command_line, capability=TURING)
+    assert (result.rc, report.mixed) == (0, []), result.err
+    assert not {kernel for _, kernel in report.kernels if kernel.startswith("varlen")}
+    (row,) = metrics(tmp_path)
+    assert (row["no_update"], row["updates_skipped"]) == (None, 0)
+    assert row["overflows"] <= 1  # of a random model, whose gradients are steep
+    assert row["grad_norm"] > 0
+    assert row["mismatch"] < 0.003  # nats: an eighth of what bfloat16 rounds
+    assert "bfloat16" not in (tmp_path / "run" / "config.yaml").read_text()
+
+
+def test_what_is_said_before_a_run_promises_no_bfloat16(models, tmp_path):
+    said = []
+    check = [part for part in command(tmp_path, models, "--check") if part != "-q"]
+    for words in (["doctor"], check):
+        result, _ = on_pretended_gpu(tmp_path, *words, capability=TURING)
+        assert result.rc == 0, result.err
+        said.append(" ".join(f"{result.out} {result.err}".split()))
+    assert f"1 x {NAME} (compute capability 7.5), 80 GiB each; computes in float16" in said[0]
+    assert (
+        "numbers the trainer computes in float16, with weights in float32; the engine in float16"
+    ) in said[1]
+    assert "bfloat16" not in " ".join(said)
+
+
+def test_a_card_that_torch_has_no_kernels_for_is_refused_in_a_line(models, tmp_path):
+    train = command(tmp_path, models)
+    for words in (["doctor"], [*train, "--check"], train):
+        result, _ = on_pretended_gpu(tmp_path, *words, capability=(7, 0))
+        assert result.rc == 2
+        (line,) = result.err.splitlines()
+        assert f"{NAME} (compute capability 7.0): torch {torch.__version__} has no kernels" in line
+        assert "take the build for CUDA 12.6" in line
+        assert not (tmp_path / "run").exists()
+
+
+def test_each_card_gets_its_type_and_its_attention(tmp_path):
+    """The problems are not read: what is chosen depends on the card."""
+
+    def program() -> int:
+        problems = ProblemSet("set", (), "plain")
+        config = resolve(set_layer(["engine=transformers"]))
+        for capability, half in CARDS.items():
+            Mode.current.capability = capability
+            chosen = plan_for(config, problems).config
+            types = (chosen.optim.precision, chosen.optim.weights, chosen.rollout.precision)
+            assert types == (half, "float32", half)
+            query = torch.zeros(1, 2, 3, 64, dtype=getattr(torch, half), device=GPU)
+            assert runs_fit(query) == (half == "bfloat16")
+        return 0
+
+    result, _ = on_pretended_gpu(tmp_path, program=program)
+    assert result.rc == 0, result.err
 
 
 def plant(monkeypatch: pytest.MonkeyPatch, owner: type | ModuleType, name: str, *change: str):

@@ -10,7 +10,7 @@ from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.settings import Command, Section, Use, setting
 from rlvr_cli.core.types import FieldName
-from rlvr_cli.model.settings import LoraConfig, OptimConfig
+from rlvr_cli.model.settings import LoraConfig, OptimConfig, Precision
 from verifiers import Format
 
 SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
@@ -107,10 +107,10 @@ class RolloutConfig(Section):
     gpu_share: float = setting(0.5, read_by=SAMPLING, with_model=False, gt=0, lt=1)
     """Share of a GPU's memory for sampling. Training lowers it if the trained models leave less.
     Evaluation uses 0.9 unless it is set."""
-    precision: Literal["auto", "float32", "bfloat16"] = setting("auto", with_model=False)
-    """Compute dtype of the engine. Auto means bfloat16 on a GPU, float32 on a CPU. With
-    transformers it is float32 if optim.precision is float32, and on a CPU the dtype of the
-    weights."""
+    precision: Precision = setting("auto", with_model=False)
+    """Compute dtype of the engine. Auto means float32 on a CPU, and on a GPU 16 bits, as
+    optim.precision says. With transformers it is float32 if optim.precision is float32, and on a
+    CPU the dtype of the weights."""
     mismatch_limit: float = setting(0.1, with_model=False, gt=0)
     """Largest difference between engine and trainer in a step's mean log-probability, in nats per
     token. A larger one stops the run."""
@@ -273,6 +273,11 @@ class Config(Section):
                 "--answers none with a reward or an algorithm that compares with a gold answer "
                 "(math, format, likelihoods of right responses): take --reward majority or a "
                 "function of your own"
+            )
+        if self.lora.rank is None and self.optim.weights == "float16":
+            raise ValueError(
+                "optim.weights float16 without lora.rank: AdamW would lose its updates in float16; "
+                "take --set optim.precision=float16, which keeps weights in float32, or --lora"
             )
         is_exact = self.lora.rank is None and self.optim.weights != "bfloat16"
         if algo.renewal is not None and algo.renewal.mix < 1 and not is_exact:

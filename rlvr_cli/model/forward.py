@@ -1,13 +1,15 @@
 """Choose how to run a model: packed or padded, and by which attention, with right results."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import Module
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import TokenIds
@@ -194,6 +196,38 @@ def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> Tens
             logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
         logprobs.append(_logprobs(logits, ids[0, len(prompt) :], vocab_size))
     return torch.cat(logprobs)
+
+
+class Activation(NamedTuple):
+    """The input or output of a layer whose absolute value is the largest."""
+
+    layer: str
+    size: float
+
+
+@torch.no_grad()
+def largest_activation(model: Any, sample: Sample) -> Activation:
+    """Pass one sample, and return the largest activation of all layers. Numbers that are not finite
+    count as the largest."""
+    found = [Activation("", 0.0)]
+
+    def watch(name: str) -> Callable[..., None]:
+        def note(module: Module, inputs: tuple[Any, ...], output: Any) -> None:
+            for value in (*inputs, output):
+                if isinstance(value, Tensor) and value.is_floating_point():
+                    size = float(value.abs().amax().nan_to_num(torch.inf))
+                    found.append(Activation(name, size))
+
+        return note
+
+    with ExitStack() as stack:
+        for name, module in model.named_modules():
+            if not list(module.children()):
+                stack.callback(module.register_forward_hook(watch(name)).remove)
+        prompt, response = sample
+        ids = torch.tensor([[*prompt, *response]], device=model.device)
+        model(input_ids=ids, use_cache=False)
+    return max(found, key=lambda activation: activation.size)
 
 
 def _logprobs(logits: Tensor, targets: Tensor, vocab_size: int) -> Tensor:

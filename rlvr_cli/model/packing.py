@@ -21,6 +21,7 @@ from transformers.masking_utils import sdpa_mask
 
 from rlvr_cli.core.types import TokenIds
 from rlvr_cli.core.versions import varlen_takes_groups
+from rlvr_cli.model.card import AMPERE
 
 ATTENTION = "rlvr_sdpa"
 """The name under which transformers knows the attention function of this module."""
@@ -246,7 +247,7 @@ def packed_attention(
 ) -> Tensor:
     """Compute attention [1, N, heads, D] of packed tokens from query, key, value [1, heads, N, D].
 
-    On a GPU numbers of 16 bits take the kernel for runs, everything else a mask.
+    On a GPU since Ampere numbers of 16 bits take the kernel for runs, everything else a mask.
     """
     if runs_fit(query):
         return attention_of_runs(query, key, value, layout, scale)
@@ -274,7 +275,8 @@ def take(rows: Tensor, index: Tensor) -> Tensor:
 
 def runs_fit(query: Tensor) -> bool:
     """Return whether the kernel for runs takes these numbers [1, heads, N, D]."""
-    return query.is_cuda and query.dtype in _RUN_TYPES and query.shape[-1] <= _WIDEST_HEAD
+    is_taken = query.is_cuda and query.dtype in _RUN_TYPES and query.shape[-1] <= _WIDEST_HEAD
+    return is_taken and torch.cuda.get_device_capability(query.device) >= AMPERE
 
 
 def attention_of_runs(

@@ -20,7 +20,7 @@ from rlvr_cli.model.compiling import compiled
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
 from rlvr_cli.model.head import ChunkedHead, Head, token_figures
 from rlvr_cli.model.packing import ATTENTION, ModelInputs, pack, pad
-from rlvr_cli.model.settings import OptimConfig
+from rlvr_cli.model.settings import SIXTEEN_BITS, OptimConfig
 from rlvr_cli.ranks.group import shard, world
 
 _CHUNK_LOGITS = 1 << 24
@@ -235,7 +235,7 @@ def shard_module(module: Module, optim: OptimConfig) -> None:
     shard(
         module,
         decoder_layers(module),
-        dtype=torch.bfloat16 if optim.precision == "bfloat16" else None,
+        dtype=getattr(torch, optim.precision) if optim.precision in SIXTEEN_BITS else None,
         offload=offload,
         keeps_full=keeps_full_weights(optim),
     )

@@ -7,6 +7,8 @@ from pydantic import Field, model_validator
 from rlvr_cli.core.settings import Section, setting
 
 Beta = Annotated[float, Field(ge=0, lt=1)]
+Precision = Literal["auto", "float32", "bfloat16", "float16"]
+SIXTEEN_BITS = ("bfloat16", "float16")
 
 
 class LoraConfig(Section):
@@ -40,13 +42,15 @@ class OptimConfig(Section):
     """Course of the learning rate after the warm-up. linear and cosine fall to 0."""
     critic_lr: float = setting(1e-5, with_model=True, ge=0, le=1)
     """Learning rate of a critic."""
-    precision: Literal["auto", "float32", "bfloat16"] = setting("auto")
-    """Compute dtype. Reductions and log-softmax stay in float32. auto means bfloat16 on a GPU and
-    float32 on a CPU."""
-    weights: Literal["auto", "float32", "bfloat16"] = setting("auto")
+    precision: Precision = setting("auto")
+    """Compute dtype. Reductions and log-softmax stay in float32. With float16 the loss is scaled.
+    auto means float32 on a CPU, bfloat16 on a GPU, and float16 on one that has no bfloat16 (compute
+    capability below 8.0)."""
+    weights: Precision = setting("auto")
     """Dtype of the trainer's weights and of AdamW's moments. With bfloat16, weights are rounded
-    stochastically and passes compute in bfloat16. auto means float32, and bfloat16 for the frozen
-    weights under an adapter on a GPU."""
+    stochastically. 16 bits are also what passes compute in. float16 needs an adapter, under which
+    the weights are frozen. auto means float32, and optim.precision for the frozen weights under an
+    adapter on a GPU."""
     offload: Literal["none", "all"] = setting("none", on_resume="free")
     """Offload to the CPU's memory. all means weights, gradients and moments."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")
@@ -59,9 +63,10 @@ class OptimConfig(Section):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> "OptimConfig":
-        if self.weights == "bfloat16" and self.precision == "float32":
+        weights = self.weights
+        if weights in SIXTEEN_BITS and self.precision not in ("auto", weights):
             raise ValueError(
-                "optim.precision float32 with optim.weights bfloat16: weights in bfloat16 are "
-                "computed with in bfloat16; leave one of the two out"
+                f"optim.precision {self.precision} with optim.weights {weights}: weights in "
+                f"{weights} are computed with in {weights}; leave one of the two out"
             )
         return self

@@ -89,6 +89,8 @@ class StoredState(Stored):
     kl_coef: Finite
     mismatch: Finite | None = None
     optimizer: list[JsonObject]
+    loss_scale: JsonObject = Field({})
+    """GradScaler's. Only runs in float16 have it."""
     progress: _Progress
     torch: str | None = Field(None)
     """The version of torch that computed it. States of version 0.2 and before do not have it."""

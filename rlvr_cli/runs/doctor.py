@@ -22,6 +22,7 @@ from rlvr_cli.core.versions import (
     installed_version,
     untried_versions,
 )
+from rlvr_cli.model.card import kernel_error, present_card
 from rlvr_cli.model.loading import TINY, default_device, model_directory, unused_gpu
 from rlvr_cli.setup.machine import host_memory
 from rlvr_cli.setup.plan import choose_engine
@@ -35,11 +36,16 @@ _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 def examine(display: Display) -> None:
     """Say what the installation has and lacks. Raises UserError if the default run cannot run."""
     device = f"cpu, {os.cpu_count()} cores"
+    faults = list[str]()
     if default_device() == "cuda":
-        card = torch.cuda.get_device_properties(0)
-        device = (
-            f"{torch.cuda.device_count()} x {card.name}, {card.total_memory / GIB:.0f} GiB each"
-        )
+        card = present_card()
+        size = torch.cuda.get_device_properties(0).total_memory / GIB
+        device = f"{torch.cuda.device_count()} x {card}, {size:.0f} GiB each"
+        error = kernel_error(card)
+        if error is None:
+            device += f"; computes in {card.half}"
+        else:
+            faults.append(error)
     elif torch.backends.mps.is_available():
         device += "; Apple's GPU is not used"
     else:
@@ -59,7 +65,7 @@ def examine(display: Display) -> None:
         f"{host_memory() / GIB:.1f} GiB of memory; {disk:.1f} GiB on the disk of this directory",
     )
     paths = [Path(model_directory(TINY)) / name for name in _FILES]
-    faults = [
+    faults += [
         f"{path} is missing: pip install --force-reinstall {_DISTRIBUTION}"
         for path in paths
         if not path.is_file()

@@ -98,6 +98,12 @@ def announce_run(
     if note:
         display.say("", note)
     display.say("optimizer", _optimizer_in_words(config))
+    if not config.computes_alike:
+        display.say(
+            "numbers",
+            f"the trainer computes in {config.optim.precision}, with weights in "
+            f"{config.optim.weights}; the engine in {config.rollout.precision}",
+        )
 
 
 def _say_models_and_rewards(session: Session, display: Display) -> None:

@@ -11,6 +11,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.versions import installed_version
 from rlvr_cli.model.adapter import is_adapter, merged_parameters
+from rlvr_cli.model.forward import Sample, largest_activation
 from rlvr_cli.model.loading import LoadedModel, model_directory
 from rlvr_cli.setup.memory import Memory
 
@@ -55,6 +56,22 @@ def check_vocabulary(teacher: LoadedModel, policy: LoadedModel, name: str) -> No
             f"--teacher {name}: its tokens are not those of the policy {policy.name} "
             f"({len(teacher.tokenizer)} tokens and {len(policy.tokenizer)}), so it cannot judge "
             "them; take a teacher with the policy's tokenizer"
+        )
+
+
+def check_range(name: str, model: Any, sample: Sample, config: Config, training: bool) -> None:
+    """Raise UserError if a model is to compute in float16 and its activations leave the range."""
+    settings = {"rollout.precision": config.rollout.precision}
+    if training:
+        settings["optim.precision"] = config.optim.precision
+    if "float16" not in settings.values():
+        return
+    layer, size = largest_activation(model, sample)
+    if size > torch.finfo(torch.float16).max:
+        remedy = " ".join(f"--set {name}=float32" for name in settings)
+        raise UserError(
+            f"--model {name}: it cannot compute in float16, whose numbers end at 65504: "
+            f"{layer} has {size:.3g}; take {remedy}"
         )
 
 

@@ -1,4 +1,4 @@
-"""Measure the memory of this machine."""
+"""Measure this machine: its memory, and its GPU."""
 
 import os
 from contextlib import suppress
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import torch
 
+from rlvr_cli.model.card import Card, present_card
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.ranks.group import gather
 from rlvr_cli.ranks.process import local_world
@@ -34,6 +35,14 @@ def this_machine() -> Machine:
         total = free
     totals, frees = zip(*gather([total, free]), strict=True)
     return Machine(device, total=min(totals), free=min(frees))
+
+
+def oldest_card() -> Card:
+    """Return this process's GPU. With several processes, return the oldest that one has."""
+    card = present_card()
+    gathered = gather([card.name, *card.capability])
+    cards = [Card(name, (major, minor)) for name, major, minor in gathered]
+    return min(cards, key=lambda each: each.capability)
 
 
 def host_memory() -> int:

@@ -13,6 +13,7 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.packing import AttentionSizes, attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
+from rlvr_cli.model.settings import SIXTEEN_BITS
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.setup.machine import Machine
@@ -350,7 +351,10 @@ class Memory:
             budget = _cache_bytes(config) // _SMALLER_BY
             yield "rollout", "kv_budget_mb", max(1, budget >> 20)
         if self.training:
-            yield "optim", "weights", "bfloat16"
+            # Weights in bfloat16 are computed with in it, which a run in another type was denied.
+            may_round = ("float32", "bfloat16") if self.machine.device == "cpu" else ("bfloat16",)
+            if config.optim.precision in may_round:
+                yield "optim", "weights", "bfloat16"
             yield "lora", "rank", _ADVISED_RANK
             if self.machine.device == "cuda":
                 yield "optim", "offload", "all"
@@ -487,7 +491,7 @@ def vllm_memory(model: Shapes, config: Config, responses: int) -> int:
 
 def number_bytes(precision: str) -> int:
     """Return the bytes of a number."""
-    return 2 if precision == "bfloat16" else _FLOAT_BYTES
+    return 2 if precision in SIXTEEN_BITS else _FLOAT_BYTES
 
 
 def _cache_bytes(config: Config) -> int:

@@ -18,7 +18,9 @@ from rlvr_cli.core.versions import installed_version, torch_of_vllm
 from rlvr_cli.data.problems import ProblemSet, joined
 from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
 from rlvr_cli.data.sources import DEFAULT_PROMPT, find_spec, known_sets
+from rlvr_cli.model.card import Card, kernel_error
 from rlvr_cli.model.loading import default_device, settings_file
+from rlvr_cli.model.settings import SIXTEEN_BITS, Precision
 from rlvr_cli.ranks.process import local_world
 from verifiers import Format
 
@@ -98,17 +100,17 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
         template = template_text(template)
     answer_format = choose_format(problems, config.data)
     engine = choose_engine(config.engine)
-    device = default_device()
+    card = usable_card()
     offload = config.optim.offload
-    if device == "cpu" and offload != "none":
+    if card is None and offload != "none":
         raise UserError(
             f"optim.offload {offload}: there is no GPU whose memory it would spare; leave it out"
         )
     config = config.model_copy(update={"engine": engine.name})
     config = with_values(config, "data", prompt=template, answer_format=answer_format)
     if config.optim.compile == "auto":
-        config = with_values(config, "optim", compile="on" if device == "cuda" else "off")
-    config = _with_number_types(config, device)
+        config = with_values(config, "optim", compile="off" if card is None else "on")
+    config = _with_number_types(config, card)
     algorithm = config.algorithm.decided(config.computes_alike, config.reward.rewards_verdict)
     return Plan(config.model_copy(update={"algorithm": algorithm}), engine, answer_format)
 
@@ -164,21 +166,62 @@ def with_values(config: Config, section: str, **values: Any) -> Config:
     return config.model_copy(update={section: changed})
 
 
-def _with_number_types(config: Config, device: str) -> Config:
-    """Decide the number types of the weights, of what is computed, and of the sampled model."""
+def usable_card() -> Card | None:
+    """Return the GPU to plan for, or None on a CPU. Raises UserError if torch cannot use it."""
+    if default_device() == "cpu":
+        return None
+    from rlvr_cli.setup.machine import oldest_card
+
+    card = oldest_card()
+    error = kernel_error(card)
+    if error is not None:
+        raise UserError(error)
+    return card
+
+
+def _with_number_types(config: Config, card: Card | None) -> Config:
+    """Decide the number types of the weights, of what is computed, and of the sampled model.
+
+    `card` is None on a CPU. Raises UserError for bfloat16 on a GPU that does not have it.
+    """
+    if card is not None:
+        _check_bfloat16(config, card)
     optim = config.optim
-    # Weights that train are float32. Those that an adapter leaves as they are may be bfloat16.
-    may_round = config.lora.rank is not None and optim.precision != "float32"
-    weights = precision_on(device if may_round else "cpu", optim.weights)
-    precision = precision_on(device, optim.precision)
-    if weights == "bfloat16" and optim.precision == "auto":
-        precision = "bfloat16"
-    sampling = precision_on(device, config.rollout.precision)
-    follows_weights = config.engine == "transformers" and config.rollout.precision == "auto"
-    if follows_weights and (device == "cpu" or optim.precision == "float32"):
-        sampling = weights
+    precision = precision_on(card, optim.precision)
+    weights: str = optim.weights
+    if weights == "auto":
+        # Weights that train are float32. A GPU has those that an adapter leaves as they are in the
+        # type in which it computes.
+        is_frozen = config.lora.rank is not None
+        weights = precision if is_frozen and card is not None else "float32"
+    elif weights in SIXTEEN_BITS and optim.precision == "auto":
+        precision = weights
+    sampling: str = config.rollout.precision
+    if sampling == "auto":
+        is_full = optim.precision == "float32"
+        if config.engine == "transformers" and (card is None or is_full):
+            sampling = weights
+        elif card is None or is_full:
+            sampling = precision_on(card, "auto")
+        else:
+            sampling = precision
     config = with_values(config, "optim", precision=precision, weights=weights)
     return with_values(config, "rollout", precision=sampling)
+
+
+def _check_bfloat16(config: Config, card: Card) -> None:
+    """Raise UserError if bfloat16 is set and the GPU does not have it."""
+    if card.half == "bfloat16":
+        return
+    has_adapter = config.lora.rank is not None
+    settings = {
+        "optim.precision": (config.optim.precision, "float16"),
+        "optim.weights": (config.optim.weights, "float16" if has_adapter else "float32"),
+        "rollout.precision": (config.rollout.precision, "float16"),
+    }
+    for name, (value, remedy) in settings.items():
+        if value == "bfloat16":
+            raise UserError(f"{name} bfloat16: {card} has none; take --set {name}={remedy}")
 
 
 def choose_format(problems: ProblemSet, data: DataConfig) -> Format:
@@ -198,7 +241,7 @@ def is_sharded(optim: OptimConfig) -> bool:
     """
     from rlvr_cli.ranks.group import world
 
-    return world() > 1 or optim.offload == "all" or optim.precision == "bfloat16"
+    return world() > 1 or optim.offload == "all" or optim.precision in SIXTEEN_BITS
 
 
 def samples_a_copy(config: Config) -> bool:
@@ -211,11 +254,11 @@ def samples_a_copy(config: Config) -> bool:
     return config.lora.rank is not None or is_sharded(optim) or rounds
 
 
-def precision_on(device: str, setting: Literal["auto", "float32", "bfloat16"]) -> str:
-    """Return the number type on a device: as set, else bfloat16 on a GPU."""
+def precision_on(card: Card | None, setting: Precision) -> str:
+    """Return the number type on a GPU, or on a CPU without one: as set, else 16 bits on a GPU."""
     if setting != "auto":
         return setting
-    return "bfloat16" if device == "cuda" else "float32"
+    return "float32" if card is None else card.half
 
 
 def choose_engine(setting: str) -> EngineChoice:

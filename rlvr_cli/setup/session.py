@@ -22,6 +22,7 @@ from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward, Sample, choose_forward
 from rlvr_cli.model.loading import LoadedModel, cast, load_model, model_outline, unused_gpu
 from rlvr_cli.model.policy import decoder_layers
+from rlvr_cli.model.settings import SIXTEEN_BITS
 from rlvr_cli.ranks.group import broadcast_from_first, gather, shard, world
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rollout.engines.base import Engine, check_scores
@@ -31,6 +32,7 @@ from rlvr_cli.setup.checks import (
     check_adapter,
     check_architecture,
     check_memory,
+    check_range,
     check_vocabulary,
     naming_the_teacher,
 )
@@ -120,10 +122,15 @@ def open_session(
         torch.set_num_threads(plan.config.threads or 1)
         samples = forward_samples(policy.tokenizer, policy.context)
         forward, teacher_forward = choose_forwards(models, samples, config.engine, training)
-        if training and config.optim.weights == "bfloat16":
+        if training or config.engine != "vllm":
+            check_range(config.model, policy.model, samples[0], config, training)
+        if models.teacher is not None:
+            with naming_the_teacher():
+                check_range(models.teacher.name, models.teacher.model, samples[0], config, training)
+        if training and config.optim.weights in SIXTEEN_BITS:
             for model in models:
                 if model is not None:
-                    cast(model.model, torch.bfloat16)
+                    cast(model.model, getattr(torch, config.optim.weights))
         engine = start_engine(policy, config, forward, device, training)
         try:
             if config.engine == "vllm":
@@ -194,7 +201,7 @@ def load_models(
     optim = config.optim
     dtype = "float32"
     if training:
-        on_cpu = world() > 1 or optim.weights == "bfloat16" or optim.offload == "all"
+        on_cpu = world() > 1 or optim.weights in SIXTEEN_BITS or optim.offload == "all"
     else:
         on_cpu = config.engine == "vllm" and device.type == "cuda"
         if on_cpu:

@@ -21,10 +21,12 @@ from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.model.packing import send
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
+from rlvr_cli.model.settings import SIXTEEN_BITS
 from rlvr_cli.ranks.group import full_tensor, sum_values, sync_gradients, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.optimizer import new_optimizer, set_rates
 from rlvr_cli.training.record import Watch, counter
+from rlvr_cli.training.scaling import NORMS, LossScale
 from rlvr_cli.training.state import (
     State,
     load_module,
@@ -61,6 +63,8 @@ class Updater:
     def __post_init__(self) -> None:
         self.kl_coef = self.algo.kl.coef if self.algo.kl is not None else 0.0
         """The present value of an adaptive coefficient."""
+        is_float16 = self.optim.precision == "float16"
+        self.loss_scale = LossScale(self.policy.device, is_on=is_float16)
         self.reset_optimizer()
 
     def reset_optimizer(self) -> None:
@@ -71,13 +75,16 @@ class Updater:
         self.optimizer = new_optimizer(groups, self.optim)
 
     def state_dict(self) -> State:
-        """Return the optimizer's moments and the critic's weights."""
+        """Return the optimizer's moments, the scale of the loss and the critic's weights."""
         state = optimizer_state(self.optimizer)
+        if self.loss_scale.is_on:
+            state |= State({"loss_scale": self.loss_scale.state_dict()}, {})
         return state if self.critic is None else state | module_state("critic", self.critic)
 
     def load_state_dict(self, state: State) -> None:
         """Restore what `state_dict` returned. Raises ValueError if shapes or settings differ."""
         load_optimizer(self.optimizer, state)
+        self.loss_scale.load_state_dict(state.values.get("loss_scale"))
         if self.critic is not None:
             load_module("critic", self.critic, state.tensors)
 
@@ -103,7 +110,7 @@ class Updater:
         if algo.old_logprobs != "auto":
             return algo.old_logprobs == "engine"
         would_pass = algo.needs_old_logprobs and algo.top_entropy is None
-        is_half = self.optim.precision == "bfloat16"
+        is_half = self.optim.precision in SIXTEEN_BITS
         is_same = is_half or (self.mismatch is not None and self.mismatch <= ROUNDING)
         return would_pass and is_same and algo.correction is None
 
@@ -134,8 +141,9 @@ class Updater:
 
         `samples` have log-probabilities and advantages, and their mismatch was measured. `step`
         counts from 1. Without `learns_policy` only the critic learns. An optimizer step whose loss
-        or gradient is not finite is skipped and counted. Raises EngineError if engine and trainer
-        disagree, with the weights as they were.
+        or gradient is not finite is skipped and counted, after float16's overflows, which have a
+        count of their own, were passed again (`LossScale`). Raises EngineError if engine and
+        trainer disagree, with the weights as they were.
         """
         algo = self.algo
         optim = self.optim
@@ -175,6 +183,8 @@ class Updater:
             "tokens_trained": tokens,
             "updates_skipped": int(sums["updates_skipped"]),
         }
+        if self.loss_scale.is_on:
+            metrics["overflows"] = int(sums["overflows"])
         if self.mismatch is not None:
             metrics["mismatch"] = self.mismatch
         if self.critic is not None and len(samples):
@@ -189,6 +199,42 @@ class Updater:
                 self.kl_coef = CONTROLS[control.kind](self.kl_coef, measured, control.target)
         return metrics
 
+    def _gradients(
+        self,
+        samples: Samples,
+        rows: Sequence[int],
+        denominators: LossDenominators,
+        learns_policy: bool,
+        advance: Callable[[int, int], None],
+    ) -> dict[str, float]:
+        """Add up the gradients of all micro-batches of these rows.
+
+        Return sums of loss and metrics, and the norms that the gradients had before they were
+        clipped.
+        """
+        self.optimizer.zero_grad()
+        totals: defaultdict[str, Tensor | float] = defaultdict(float)
+        for batch in micro_batches(self.policy, samples, rows, self.optim.micro_tokens):
+            loss, per_token = self.objective(batch, denominators, learns_policy)
+            # Gradients stay whole on a GPU until the last micro-batch; offloaded ones cannot.
+            is_synced = batch.is_last or self.optim.offload == "all"
+            sync_gradients(filter(None, (self.policy, self.critic)), is_synced)
+            self.loss_scale.backward(loss * batch.weight)
+            tokens = batch.weight * world() * batch.tokens
+            advance(tokens, tokens)
+            totals["loss"] += batch.weight * loss.detach().double()
+            for name, values in per_token.items():
+                totals[name] += batch.weight * (values.detach() * batch.mask).sum().double()
+        self.loss_scale.unscale(self.optimizer)
+        norms = {}
+        if learns_policy:
+            norms["grad_norm"] = self._clip_gradients(self.policy.model)
+        if self.critic is not None:
+            norms["critic_grad_norm"] = self._clip_gradients(self.critic)
+        figures = self._to_host({**totals, **norms})
+        figures.update(sum_values({name: figures[name] for name in totals}))
+        return figures
+
     def _optimizer_step(
         self,
         samples: Samples,
@@ -198,28 +244,15 @@ class Updater:
         learns_policy: bool,
         advance: Callable[[int, int], None],
     ) -> None:
-        """Add up the gradients of all micro-batches of these rows, and take a step."""
+        """Take a step along the gradients of these rows."""
         denominators = self._denominators(samples, rows)
-        self.optimizer.zero_grad()
-        totals: defaultdict[str, Tensor | float] = defaultdict(float)
-        for batch in micro_batches(self.policy, samples, rows, self.optim.micro_tokens):
-            loss, per_token = self.objective(batch, denominators, learns_policy)
-            # Gradients stay whole on a GPU until the last micro-batch; offloaded ones cannot.
-            is_synced = batch.is_last or self.optim.offload == "all"
-            sync_gradients(filter(None, (self.policy, self.critic)), is_synced)
-            (loss * batch.weight).backward()
-            tokens = batch.weight * world() * batch.tokens
-            advance(tokens, tokens)
-            totals["loss"] += batch.weight * loss.detach().double()
-            for name, values in per_token.items():
-                totals[name] += batch.weight * (values.detach() * batch.mask).sum().double()
-        norms = {}
-        if learns_policy:
-            norms["grad_norm"] = self._clip_gradients(self.policy.model)
-        if self.critic is not None:
-            norms["critic_grad_norm"] = self._clip_gradients(self.critic)
-        figures = self._to_host({**totals, **norms})
-        figures.update(sum_values({name: figures[name] for name in totals}))
+
+        def run(is_first: bool) -> dict[str, float]:
+            count = advance if is_first else _uncounted
+            return self._gradients(samples, rows, denominators, learns_policy, count)
+
+        figures, overflows = self.loss_scale.passed(run)
+        sums["overflows"] += overflows
         if not all(math.isfinite(value) for value in figures.values()):
             sums["updates_skipped"] += 1
             return
@@ -341,8 +374,12 @@ class Updater:
         )
 
 
-_PER_UPDATE = ("loss", "grad_norm", "critic_grad_norm")
-_COUNTS = ("updates", "updates_skipped", "tokens", "fresh_tokens")
+_PER_UPDATE = ("loss", *NORMS)
+_COUNTS = ("updates", "updates_skipped", "overflows", "tokens", "fresh_tokens")
+
+
+def _uncounted(*_: int) -> None:
+    """Ignore the progress of a pass that repeats another."""
 
 
 def _means(sums: defaultdict[str, float]) -> dict[str, float]:

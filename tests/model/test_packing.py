@@ -158,16 +158,24 @@ def test_on_a_cpu_the_mask_is_used(kind, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("kind", "on_gpu", "width", "takes_runs"),
+    ("kind", "capability", "width", "takes_runs"),
     [
-        (torch.bfloat16, True, 256, True),
-        (torch.bfloat16, True, 257, False),
-        (torch.float32, True, 64, False),
-        (torch.bfloat16, False, 64, False),
+        (torch.bfloat16, (8, 0), 256, True),
+        (torch.bfloat16, (9, 0), 257, False),
+        (torch.float32, (9, 0), 64, False),
+        (torch.float16, (8, 9), 64, True),
+        (torch.float16, (7, 5), 64, False),
+        (torch.bfloat16, None, 64, False),
     ],
 )
-def test_the_kernel_for_runs_is_taken_where_it_can_be(kind, on_gpu, width, takes_runs):
-    query = SimpleNamespace(is_cuda=on_gpu, dtype=kind, shape=(1, 2, 4000, width))
+def test_the_kernel_for_runs_is_taken_where_it_can_be(
+    kind, capability, width, takes_runs, monkeypatch
+):
+    """`capability` is None on a CPU."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    query = SimpleNamespace(
+        is_cuda=capability is not None, dtype=kind, shape=(1, 2, 4000, width), device="cuda:0"
+    )
     assert packing.runs_fit(query) == takes_runs
 
 

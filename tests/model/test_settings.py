@@ -12,7 +12,16 @@ from rlvr_cli.core.errors import UserError
         (["lora.rank=0"], "lora.rank must be 1 or more, not 0"),
         (["lora.alpha=0"], "lora.alpha must be 1 or more"),
         (["optim.offload=half"], "optim.offload must be 'none' or 'all'"),
-        (["optim.weights=float16"], "optim.weights must be"),
+        (["optim.weights=half"], "optim.weights must be"),
+        (["optim.weights=float16"], "without lora.rank: AdamW would lose its updates in float16"),
+        (
+            ["optim.weights=float16", "lora.rank=2", "optim.precision=bfloat16"],
+            "weights in float16 are computed with in float16",
+        ),
+        (
+            ["optim.weights=bfloat16", "optim.precision=float16"],
+            "weights in bfloat16 are computed with in bfloat16",
+        ),
     ],
 )
 def test_bad_settings(assignments, says):

@@ -15,6 +15,7 @@ from conftest import TESTS_SEED, finished_command, small_run
 from forked import Fork, forked
 from kill_resume import differences, kill_in_write
 from safetensors.torch import load, save
+from small_models import save_small_model
 from small_runs import repeatable
 from small_trainer import has_even, make_trainer, weights, written
 from typer.testing import CliRunner
@@ -28,6 +29,7 @@ from rlvr_cli.runs.run_dir import create_run
 from rlvr_cli.setup import plan
 from rlvr_cli.setup.plan import choose
 from rlvr_cli.training.trainer import Trainer
+from verifiers import Verdict, Verification, Verifier
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
 PRESETS = {
@@ -56,12 +58,14 @@ PRESETS = {
     ),
     "lora, critic": ("algo=ppo", "lora.rank=2", "lora.targets=[q_proj,down_proj]"),
     "bfloat16": ("algo=ppo", "optim.weights=bfloat16", "rollout.mismatch_limit=1"),
+    "float16, lora": ("algo=grpo", "lora.rank=2", "optim.weights=float16"),
     "computed again": ("algo=grpo", "optim.checkpointing=on"),
     "teacher": ("algo=opd", "rollout.samples=1"),
     "teacher, lora": ("algo=opd", "lora.rank=2"),
     "rests": ("algo=dapo", "rollout.prompts=4", "data.rest=true"),
 }
 STEPS = 4
+CRITIC = "algorithm.advantage.critic.warmup=0"
 
 
 def on_disk(state: State) -> State:
@@ -146,6 +150,33 @@ def test_killed_inside_three_writes_it_is_the_unbroken_run(finished_run, tmp_pat
     done = forked(command, tmp_path)
     assert done.rc == 0, done.err
     assert differences(finished_run, run) == []
+
+
+def test_a_killed_run_in_float16_is_the_unbroken_run(tmp_path, monkeypatch):
+    """It dies in the second step, behind the checkpoint of the first."""
+    verdicts = [Verification(v, None, True, "") for v in (Verdict.WRONG, Verdict.CORRECT)]
+    monkeypatch.setattr(
+        Verifier, "verify_many", lambda self, attempts: (verdicts * len(attempts))[: len(attempts)]
+    )
+    model = str(save_small_model(tmp_path / "model"))
+    names = ("optim.precision=float16", "rollout.precision=float16", "eval.limit=0", CRITIC)
+    settings = [part for name in (*names, "checkpoint.every=1") for part in ("--set", name)]
+    short = ("--algo", "ppo", "--steps", "2", "--prompts", "1", "--max-tokens", "6", "-q")
+    command = small_run(*short, "--model", model, *settings)
+    whole, run = tmp_path / "whole", tmp_path / "run"
+    assert forked([*command, "--out", str(whole)], tmp_path).rc == 0
+    died = forked(
+        [*command, "--out", str(run)], tmp_path, program=lambda: (kill_in_write(47), main())
+    )
+    assert died.rc == -signal.SIGKILL, died.err
+    assert [path.name for path in run.glob("checkpoints/step-*")] == ["step-1"]
+    done = forked(["train", "--resume", str(run), "-q"], tmp_path)
+    assert done.rc == 0, done.err
+    assert differences(whole, run) == []
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").open()]
+    assert [(row["no_update"], row["updates_skipped"]) for row in rows] == [(None, 0)] * 2
+    state = json.loads((run / "checkpoints/step-2/trainer/state.json").read_text())
+    assert state["loss_scale"]["scale"] * 2 ** sum(row["overflows"] for row in rows) == 2**16
 
 
 @pytest.mark.slow

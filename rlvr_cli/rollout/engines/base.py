@@ -71,6 +71,14 @@ def refuse_prompts(prompts: Sequence[TokenIds], max_tokens: int, context: int) -
             )
 
 
+def not_finite(precision: str) -> UserError:
+    """Return the error for probabilities that are not finite, of an engine in this dtype."""
+    text = "the model gives probabilities that are not finite"
+    if precision == "float16":
+        text += " in float16, whose numbers end at 65504; take --set rollout.precision=float32"
+    return UserError(text)
+
+
 def check_scores(
     engine: Engine, model: Any, vocab_size: int, samples: Sequence[Sample], limit: float
 ) -> float:

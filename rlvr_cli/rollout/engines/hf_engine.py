@@ -113,7 +113,9 @@ class TransformersEngine(Engine):
     ) -> Iterator[FinishedGroup]:
         device = self.model.device
         G = params.samples
-        collector = TokenCollector(len(prompts), params, set(self.stop_ids), listener)
+        precision = str(self.model.dtype).removeprefix("torch.")
+        stop_ids = set(self.stop_ids)
+        collector = TokenCollector(len(prompts), params, stop_ids, listener, precision)
         row_seeds = [seed + i for seed in seeds for i in range(G)]
         if not self.forward.packed:
             group_rows = [list(prompt) for prompt in prompts for _ in range(G)]

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, SamplingParams
-from rlvr_cli.rollout.engines.base import FinishedGroup, Listener
+from rlvr_cli.rollout.engines.base import FinishedGroup, Listener, not_finite
 
 _GOLDEN = -7046029254386353131  # 0x9E3779B97F4A7C15 as a signed 64-bit integer
 _MIX = (-4658895280553007687, -7723592293110705685)  # splitmix64's two multipliers
@@ -133,8 +132,14 @@ class TokenCollector:
     """Collects the tokens of each row, and the groups that are finished."""
 
     def __init__(
-        self, P: int, params: SamplingParams, stop_ids: set[int], listener: Listener | None
+        self,
+        P: int,
+        params: SamplingParams,
+        stop_ids: set[int],
+        listener: Listener | None,
+        precision: str = "float32",
     ) -> None:
+        self.precision = precision
         self.samples = params.samples
         self.max_tokens = params.max_tokens
         self.stop_ids = stop_ids
@@ -155,7 +160,7 @@ class TokenCollector:
             if row in self.ended:
                 continue
             if not math.isfinite(logprob):
-                raise UserError("the model gives probabilities that are not finite")
+                raise not_finite(self.precision)
             self.token_ids[row].append(token)
             self.logprobs[row].append(logprob)
             if self.listener is not None:

@@ -31,6 +31,7 @@ from rlvr_cli.rollout.engines.base import (
     Engine,
     Listener,
     NamedTensors,
+    not_finite,
     refuse_prompts,
 )
 
@@ -74,6 +75,7 @@ class VllmEngine(Engine):
         sleeps: bool = True,
     ) -> None:
         self.stop_ids = list(stop_ids)
+        self._precision = precision
         self._asleep = False
         self._joined = is_joined()
         self._on_gpu = default_device() == "cuda"  # where vLLM runs; the model may be on the CPU
@@ -217,7 +219,10 @@ class VllmEngine(Engine):
                             tokens_heard[response] = len(sample.token_ids)
                     if output.finished:
                         p = prompt_index.pop(output.request_id)
-                        group = [_completion(o, params.temperature) for o in output.outputs]
+                        group = [
+                            _completion(o, params.temperature, self._precision)
+                            for o in output.outputs
+                        ]
                         if params.temperature == 0:  # all are equal, so only one was sampled
                             group *= params.samples
                         yield p, group
@@ -290,11 +295,11 @@ class VllmEngine(Engine):
             parallel_state.cleanup_dist_env_and_memory()
 
 
-def _completion(output: Any, temperature: float) -> Completion:
+def _completion(output: Any, temperature: float, precision: str) -> Completion:
     """Convert a finished response of vLLM. Raises UserError if its numbers are not finite."""
     logprobs = output.logprobs.logprobs
     if not all(map(math.isfinite, logprobs)):
-        raise UserError("the model gives probabilities that are not finite")
+        raise not_finite(precision)
     if temperature == 0:
         logprobs = [0.0] * len(logprobs)
     return Completion(list(output.token_ids), logprobs, output.finish_reason)
