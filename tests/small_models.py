@@ -8,8 +8,9 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from rlvr_cli.model.loading import load_model
 
 
-def save_small_model(directory: Path, seed: int = 0) -> Path:
-    """Save a random model with the built-in policy's tokenizer. Return the directory."""
+def save_small_model(directory: Path, seed: int = 0, deviation: float = 0.02) -> Path:
+    """Save a random model with the built-in policy's tokenizer, and weights of this deviation.
+    Return the directory."""
     tokenizer = load_model("tiny").tokenizer
     torch.manual_seed(seed)
     config = Qwen2Config(
@@ -20,6 +21,7 @@ def save_small_model(directory: Path, seed: int = 0) -> Path:
         num_attention_heads=4,
         num_key_value_heads=2,
         max_position_embeddings=512,
+        initializer_range=deviation,
         tie_word_embeddings=True,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,

@@ -47,8 +47,6 @@ class Forward:
     """Why faster ways were rejected."""
     samples: Sequence[Sample] = field(default=(), repr=False)
     """The samples on which it was tried."""
-    logprobs: Tensor | None = field(default=None, repr=False, compare=False)
-    """The model's own log-probabilities of all response tokens of these samples."""
 
     def __str__(self) -> str:
         layout = "packed" if self.packed else f"padded, which is slower ({self.rejections})"
@@ -154,7 +152,6 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
                 rounding=rounding,
                 rejections="; ".join(failures),
                 samples=samples,
-                logprobs=expected,
             )
         failures.append(f"{name}: {gap:.2g} nats off, {tolerance:.2g} allowed")
     raise UserError(
@@ -171,6 +168,23 @@ def _has_plain_head(model: Any, prompt: TokenIds) -> bool:
     expected = head_logits(model, hidden_N, is_plain=False)
     logits = head_logits(model, hidden_N, is_plain=True)
     return torch.allclose(logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+
+
+def float32_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> Tensor:
+    """Compute `own_logprobs` of the present weights in float32, with the attention of its code.
+
+    Weights in 16 bits are cast there and back, which changes none. The model keeps its attention.
+    """
+    types = [parameter.dtype for parameter in model.parameters()]
+    attention = model.config._attn_implementation
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(torch.promote_types(parameter.dtype, torch.float32))
+    _set_attention(model, EAGER)
+    logprobs = own_logprobs(model, vocab_size, samples)
+    _set_attention(model, attention)
+    for parameter, dtype in zip(model.parameters(), types, strict=True):
+        parameter.data = parameter.data.to(dtype)
+    return logprobs
 
 
 def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> Tensor:

@@ -181,21 +181,20 @@ def compile_passes(module: Any) -> None:
 
 
 @torch.no_grad()
-def check_as_trained(policy: Policy, limit: float) -> None:
+def check_as_trained(policy: Policy, own_logprobs: Tensor, limit: float) -> None:
     """Compare a policy that is ready to train with the model's log-probabilities in float32.
 
-    The policy has its final type and kernels. Raises UserError if the mean difference is over
-    `limit` nats.
+    The policy has its final type and kernels. `own_logprobs` are of the samples of its forward, and
+    must be of the weights that it has now: those of a parent or an adapter too. Raises UserError if
+    the mean difference is over `limit` nats.
     """
     forward = policy.chosen_forward
-    if forward.logprobs is None:
-        return
     prompts, responses = zip(*forward.samples, strict=True)
     lay_out = pack if forward.packed else pad
     inputs = lay_out(prompts, responses, policy.device, policy.sum_dtype)
     with patch.object(policy, "temperature", 1.0):
         logprobs = inputs.at_tokens(policy(inputs, entropy=False).logprobs)
-    gap = float((logprobs.cpu() - forward.logprobs.cpu()).abs().mean())
+    gap = float((logprobs.cpu() - own_logprobs.cpu()).abs().mean())
     if not gap <= limit:  # nan is not
         raise UserError(
             f"{type(policy.model).__name__} cannot be trained as set: its log-probabilities are "

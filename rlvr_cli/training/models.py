@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-from rlvr_cli.model.forward import Forward
+from rlvr_cli.model.forward import Forward, float32_logprobs
 from rlvr_cli.model.policy import (
     Critic,
     Policy,
@@ -45,11 +45,17 @@ def prepare_models(session: Session) -> Models:
     critic = None
     if config.algorithm.critic is not None:
         critic = Critic(session.policy.model, config.algorithm.critic.kind == "own")
+    samples = session.forward.samples
+    is_changed = is_sharded(config.optim) or config.optim.compile == "on"
+    own_logprobs = None
+    if is_changed and samples:
+        # Not those that the session saw: a parent's weights have come since, or its adapter.
+        own_logprobs = float32_logprobs(policy.model, policy.vocab_size, samples)
     for module in dict.fromkeys([policy, critic, reference]):  # once, if they are the same
         if module is not None:
             _set_up(module, session)
-    if is_sharded(config.optim) or config.optim.compile == "on":
-        check_as_trained(policy, config.rollout.mismatch_limit)
+    if own_logprobs is not None:
+        check_as_trained(policy, own_logprobs, config.rollout.mismatch_limit)
     return Models(policy, reference, critic, start_digest)
 
 

@@ -1,5 +1,7 @@
 """Every family of models is run so that its numbers are its own, or refused."""
 
+from copy import deepcopy
+
 import pytest
 import torch
 from conftest import random_model
@@ -7,7 +9,8 @@ from families import FAMILIES, VOCAB
 from small_samples import Row, samples_of
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.model.forward import Forward, choose_forward
+from rlvr_cli.model.forward import EAGER, Forward, choose_forward, float32_logprobs
+from rlvr_cli.model.loading import cast
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.batch import micro_batches
 
@@ -132,6 +135,22 @@ def test_logits_changed_behind_the_head_take_the_models_own_way():
     model.forward = capped
     actual = forward_of(model)
     assert (actual.packed, actual.plain_head) == (True, False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_its_own_numbers_are_those_of_its_present_weights_in_float32(dtype):
+    """Of rounded weights too. The model is left as it was."""
+    model = cast(random_model("llama"), dtype)
+    exact = deepcopy(model).float()
+    attention = model.config._attn_implementation
+    actual = float32_logprobs(model, VOCAB, SAMPLES)
+    assert model.config._attn_implementation == attention != EAGER
+    for parameter, same in zip(model.parameters(), exact.parameters(), strict=True):
+        assert parameter.dtype == dtype
+        assert torch.equal(parameter.float(), same)
+    exact.set_attn_implementation(EAGER)
+    expected = torch.cat([own_logprobs(exact, row) for row in ROWS])
+    torch.testing.assert_close(actual.float(), expected, atol=1e-5, rtol=0)
 
 
 def test_a_model_that_no_way_computes_rightly_is_refused():

@@ -14,7 +14,7 @@ import rlvr_cli.model.policy
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import head, packing
 from rlvr_cli.model.adapter import add_adapter, switched_off
-from rlvr_cli.model.forward import PACKED, choose_forward
+from rlvr_cli.model.forward import PACKED, choose_forward, float32_logprobs
 from rlvr_cli.model.policy import (
     Critic,
     Policy,
@@ -256,18 +256,18 @@ def test_what_trains_is_held_against_the_models_own_numbers(monkeypatch):
     model = random_model("llama")
     samples = [(row.prompt_ids, row.response_ids) for row in ROWS]
     policy = Policy(model, VOCAB, 0.5, choose_forward(model, VOCAB, samples, 128))
-    check_as_trained(policy, 1e-5)
+    own = float32_logprobs(model, VOCAB, samples)
+    check_as_trained(policy, own, 1e-5)
     shard_module(policy, OptimConfig(precision="bfloat16"))
-    check_as_trained(policy, 0.1)
+    check_as_trained(policy, own, 0.1)
     assert policy.temperature == 0.5
     with pytest.raises(UserError, match=r"LlamaForCausalLM cannot be trained as set: .* nats off"):
-        check_as_trained(policy, 1e-5)
+        check_as_trained(policy, own, 1e-5)
     monkeypatch.setattr(
         packing, "packed_attention", lambda q, *_: torch.zeros_like(q).transpose(1, 2)
     )
     with pytest.raises(UserError, match="nats off"):
-        check_as_trained(policy, 0.1)
-    check_as_trained(Policy(model, VOCAB, 1.0), 0.0)  # nothing to compare with
+        check_as_trained(policy, own, 0.1)
 
 
 @pytest.mark.parametrize("has_own_body", [True, False])
