@@ -91,6 +91,12 @@ def test_without_float16_nothing_is_scaled():
     learned.loss_scale.load_state_dict(Learned().loss_scale.state_dict())
 
 
+def test_a_state_without_a_scale_leaves_the_first_one():
+    learned = Learned()
+    learned.loss_scale.load_state_dict(None)
+    assert learned.scale == START
+
+
 def trainer_at(scale: float, *settings: str) -> Trainer:
     half = ("optim.precision=float16", "steps=1", "rollout.mismatch_limit=1")
     trainer = make_trainer(has_even, *half, *settings)
@@ -115,5 +121,7 @@ def test_a_planted_overflow_costs_no_batch(settings, tmp_path: Path):
         assert row[name] == expected[name]
     assert row["updates_skipped"] == 0
     assert all(map(torch.equal, weights(planted), weights(good)))
+    (exact,) = steps(make_trainer(has_even, *settings, "steps=1"), tmp_path / "exact")
+    assert row["grad_norm"] == pytest.approx(exact["grad_norm"], rel=0.01)  # without the scale
     for name, tensor in good.state_dict().tensors.items():
         assert torch.equal(planted.state_dict().tensors[name], tensor), name
