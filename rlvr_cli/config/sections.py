@@ -184,7 +184,8 @@ class GuardsConfig(Section):
     rejected_share: float = Field(0.1, gt=0, le=1)
     """Warn above this share of responses that `importance_correction` rejects."""
     min_entropy: float = Field(0.005, ge=0)
-    """Warn below this entropy, in nats per token, while less than 90 % of the answers are right."""
+    """Warn below this entropy of all sampled tokens, in nats per token, while less than 90 % of
+    the answers are right."""
     max_kl: float = Field(0.5, gt=0)
     """Warn above this KL to the sampling policy or the reference, in nats per token."""
     majority_share: float = Field(0.95, ge=0, le=1)

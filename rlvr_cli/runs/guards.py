@@ -92,7 +92,9 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
             "its bounds, or set rollout.precision or optim.precision to float32 "
             "(guards.rejected_share)",
         )
-    entropy = _recent(history, "entropy")
+    entropy = _recent(history, "sampled_entropy")
+    if entropy is None:  # an older run, or responses that were not sampled
+        entropy = _recent(history, "entropy")
     right = _recent(history, "pass@1") or 0.0
     if entropy is not None and entropy < config.min_entropy and right < _MOSTLY_RIGHT:
         clips = _recent(history, "clip_fraction")

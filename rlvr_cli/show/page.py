@@ -22,6 +22,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import printable
+from rlvr_cli.core.types import TOKEN_FIGURES
 from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.run_dir import StoredTokens
 from rlvr_cli.show.ablation import findings
@@ -230,7 +231,10 @@ def _entry(source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> l
     figures = {}
     for stored in tokens:
         texts = [printable(text)[:_LONGEST_TOKEN] for text in stored.text]
-        figures[stored.sample] = [texts, *stored.figures.values()]
+        columns = [None] * len(TOKEN_FIGURES)  # of a response that was not passed
+        if stored.figures is not None:
+            columns = list(stored.figures.values())
+        figures[stored.sample] = [texts, *columns]
     rows = []
     for row in group.rows:
         sample = row["sample"]
