@@ -205,6 +205,19 @@ class Algorithm(Section):
         return not (reads_kl or has_other_term or is_own or self.top_entropy is not None)
 
     @property
+    def advantages_come_first(self) -> bool:
+        """Return whether advantages are computed before any log-probability, so that a response
+        without a part in the gradient needs no old ones.
+
+        A penalty in the reward and an advantage of one's own may need them, a correction that
+        rejects compares those of all responses, and `target_kl` is of all fresh ones.
+        """
+        rejects = self.correction is not None and self.correction.rejects
+        is_own = isinstance(self.advantage, OwnAdvantage)
+        reads_all = self.rewards_kl or is_own or rejects or self.target_kl is not None
+        return self.learns_by_advantage_alone and not reads_all
+
+    @property
     def masks_cut_off(self) -> bool:
         """Return whether cut-off responses are left out of training."""
         return isinstance(self.overlong, MaskOverlong)

@@ -231,10 +231,8 @@ def _entry(source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> l
     figures = {}
     for stored in tokens:
         texts = [printable(text)[:_LONGEST_TOKEN] for text in stored.text]
-        columns = [None] * len(TOKEN_FIGURES)  # of a response that was not passed
-        if stored.figures is not None:
-            columns = list(stored.figures.values())
-        figures[stored.sample] = [texts, *columns]
+        by_name = stored.figures or dict.fromkeys(TOKEN_FIGURES)  # null if it was not passed
+        figures[stored.sample] = [texts, *by_name.values()]
     rows = []
     for row in group.rows:
         sample = row["sample"]

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.loss import has_gradient
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.model.adapter import switched_off
 from rlvr_cli.model.packing import send
@@ -31,13 +32,14 @@ def add_logprobs(
     """Fill those of `old_logprobs`, `entropy`, `ref_logprobs` and the values that the algorithm
     needs. Return how many response tokens were passed.
 
-    Carried rows keep the engine's log-probabilities as old ones, and with `uses_engine_logprobs`
-    all rows do. The policy may be its own reference: as it was, without its adapter.
+    Carried rows keep the engine's log-probabilities as old ones, and so do those that are known to
+    have no part in the gradient. With `uses_engine_logprobs` all rows do. The policy may be its own
+    reference: as it was, without its adapter.
     """
     scorer = Scorer(policy, micro_tokens)
     picks_tokens = algo.top_entropy is not None
     if picks_tokens or (algo.needs_old_logprobs and not uses_engine_logprobs):
-        _add_old_logprobs(samples, scorer, picks_tokens)
+        _add_old_logprobs(samples, algo, scorer, picks_tokens)
     if uses_engine_logprobs:
         samples.old_logprobs = samples.rollout_logprobs
     if reference is not None:
@@ -75,7 +77,7 @@ class Scorer:
         returns [columns, b, t].
         """
         device = self.policy.device
-        T = max(map(len, samples.response_ids))
+        T = max(map(len, samples.response_ids), default=0)
         scores = torch.zeros(columns, len(samples), T, dtype=self.policy.sum_dtype, device=device)
         for part in micro_batches(model or self.policy, samples, rows, self.micro_tokens):
             values = compute(part) * part.mask * part.weight
@@ -85,18 +87,21 @@ class Scorer:
         return sum_tensor(scores.cpu())  # the only point at which the GPU is waited for
 
 
-def _add_old_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> None:
-    """Fill `old_logprobs` by a pass over fresh rows, and `entropy` by one over all if needed."""
-    is_fresh = samples.is_fresh
-    rows = [row for row in range(len(samples)) if needs_entropy or is_fresh[row]]
+def _add_old_logprobs(
+    samples: Samples, algo: Algorithm, scorer: Scorer, needs_entropy: bool
+) -> None:
+    """Fill `old_logprobs` by a pass over fresh rows with a part in the gradient, and `entropy` by
+    one over all if needed."""
+    is_scored = samples.is_fresh & has_gradient(samples, algo)
+    rows = [row for row in range(len(samples)) if needs_entropy or is_scored[row]]
     logprobs, entropy = scorer.score(
         samples,
         rows,
         lambda part: torch.stack(scorer.policy(part.inputs, needs_entropy)[:2]),
         columns=2,
     )
-    if not is_fresh.all():
-        logprobs = torch.where(is_fresh[:, None], logprobs, samples.rollout_logprobs)
+    if not is_scored.all():
+        logprobs = torch.where(is_scored[:, None], logprobs, samples.rollout_logprobs)
     samples.old_logprobs = logprobs
     samples.entropy = entropy if needs_entropy else None
 

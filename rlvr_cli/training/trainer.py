@@ -120,6 +120,8 @@ class Trainer:
         if no_signal is None or self._still_updates(no_signal, samples):
             with record.phase("sync", memory="asleep"):
                 engine.sleep()
+            if algo.advantages_come_first:
+                samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
             with record.phase("logprobs"):  # LOG-PROBABILITIES (old, reference) and critic values
                 record.scored = add_logprobs(
                     samples,
@@ -134,7 +136,8 @@ class Trainer:
             samples.is_rejected = rejected(samples, algo)  # CORRECTION for the engine's mismatch
             if samples.is_rejected is not None:
                 record.rejected_share = float(samples.is_rejected.double().mean())
-            samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
+            if not algo.advantages_come_first:
+                samples = with_advantages(samples, algo, self.updater.kl_coef)  # ADVANTAGE
             if no_signal:
                 samples.advantages = torch.zeros_like(samples.mask)  # no signal: drop the critic's
             elif not len(samples):

@@ -108,8 +108,8 @@ class Updater:
         return would_pass and is_same and algo.correction is None
 
     def measure_mismatch(self, samples: Samples, step: int) -> None:
-        """Compare the trainer's old log-probabilities with the engine's, over all fresh tokens.
-        Raises EngineError if the two disagree.
+        """Compare the trainer's old log-probabilities with the engine's, over the fresh tokens that
+        it passed. Raises EngineError if the two disagree.
 
         If the trainer made no such pass, `update` compares in its first optimizer step instead,
         when the policy is still unchanged.
@@ -117,8 +117,9 @@ class Updater:
         self.mismatch = None
         old = samples.old_logprobs
         sampled = samples.rollout_logprobs
-        if old is not None and old is not sampled and samples.is_fresh.any():
-            gaps = (old - sampled).abs()[samples.mask.bool() & samples.is_fresh[:, None]]
+        is_scored = samples.is_fresh & has_gradient(samples, self.algo)
+        if old is not None and old is not sampled and is_scored.any():
+            gaps = (old - sampled).abs()[samples.mask.bool() & is_scored[:, None]]
             self.mismatch = float(gaps.mean())
             check_agreement(self.mismatch, self.mismatch_limit, step)
 

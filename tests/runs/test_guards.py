@@ -15,6 +15,7 @@ GOOD = {
     "cut_off_share": 0.0,
     "rejected_share": 0.0,
     "entropy": 0.3,
+    "sampled_entropy": 0.3,
     "pass@1": 0.4,
     "approx_kl": 0.001,
     "ref_kl": 0.01,
@@ -26,7 +27,10 @@ WARNED = {
         {"rejected_share": 0.25},
         "the correction rejects 25% of the responses, which do not train; widen its bounds",
     ),
-    "entropy": ({"entropy": 0.001}, "entropy has collapsed to 0.001 nats a token, with 40% right"),
+    "entropy": (
+        {"sampled_entropy": 0.001},
+        "entropy has collapsed to 0.001 nats a token, with 40% right",
+    ),
     "old": ({"approx_kl": 2.0}, "KL to the policy that sampled is 2 nats a token"),
     "reference": ({"ref_kl": 3.0}, "KL to the reference policy is 3 nats a token"),
     "none right": (
@@ -109,7 +113,15 @@ def test_a_step_that_does_not_know_of_skipped_updates_has_none():
 
 
 def test_low_entropy_of_a_policy_that_is_right_is_no_collapse():
-    assert findings(run_of(*[{"entropy": 0.001, "pass@1": 0.95}] * 5), GuardsConfig()) == []
+    sure = {"sampled_entropy": 0.001, "pass@1": 0.95}
+    assert findings(run_of(*[sure] * 5), GuardsConfig()) == []
+
+
+def test_the_entropy_of_all_sampled_tokens_counts_and_not_of_those_that_trained():
+    assert findings(run_of(*[{"entropy": 0.001}] * 5), GuardsConfig()) == []
+    older = [{"entropy": 0.001, "sampled_entropy": None}] * 5  # or supervised training
+    ((step, text, _),) = findings(run_of(*older), GuardsConfig())
+    assert (step, "entropy has collapsed" in text) == (3, True)
 
 
 def test_no_signal_stops_at_its_number_of_steps_in_a_row():
