@@ -191,6 +191,20 @@ class Algorithm(Section):
         return self.updates > 1 or self.rewards_kl or rejects
 
     @property
+    def learns_by_advantage_alone(self) -> bool:
+        """Return whether a response whose advantages are all 0 has no part in the gradient.
+
+        Each surrogate is a multiple of the advantage, which aggregations and corrections only
+        weigh. What else reads a response: a KL in the loss, and the control of one in the reward,
+        which measures it. An entropy bonus, a critic, the likelihood of right responses, and the
+        threshold of `top_entropy`. A surrogate of one's own may have a gradient anywhere.
+        """
+        reads_kl = self.kl is not None and not (self.rewards_kl and self.kl.control is None)
+        has_other_term = self.entropy_coef > 0 or self.positive_nll > 0 or self.critic is not None
+        is_own = isinstance(self.surrogate, OwnSurrogate)
+        return not (reads_kl or has_other_term or is_own or self.top_entropy is not None)
+
+    @property
     def masks_cut_off(self) -> bool:
         """Return whether cut-off responses are left out of training."""
         return isinstance(self.overlong, MaskOverlong)

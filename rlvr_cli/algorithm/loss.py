@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import torch
 from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
@@ -17,6 +18,7 @@ from rlvr_cli.algorithm.objective import (
     value_loss,
 )
 from rlvr_cli.algorithm.samples import Samples
+from rlvr_cli.core.types import TIE
 
 
 def policy_loss(
@@ -70,6 +72,14 @@ def rejected(samples: Samples, algo: Algorithm) -> Tensor | None:
     log_weight = samples.column("old_logprobs") - samples.column("rollout_logprobs")
     weight = IMPORTANCE_CORRECTIONS[correction.kind](log_weight, samples.mask, **correction.fields)
     return weight[:, 0] == 0
+
+
+def has_gradient(samples: Samples, algo: Algorithm) -> Tensor:
+    """Return which responses have a part in the gradient, bool [B]: all, or those with an advantage
+    other than 0 if nothing else in the loss reads them. Equal rewards round to 1e-10 of 0."""
+    if samples.advantages is None or not algo.learns_by_advantage_alone:
+        return torch.ones(len(samples), dtype=torch.bool)
+    return (samples.advantages.abs() > TIE).any(1)
 
 
 def critic_loss(

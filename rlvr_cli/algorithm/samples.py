@@ -62,6 +62,8 @@ class Samples:
     advantages: Tensor | None = None
     """ADVANTAGE."""
     returns: Tensor | None = None
+    passes: Tensor | None = None
+    """UPDATE, [B]: how often the row was passed. 0 for a row without a part in the gradient."""
 
     def __len__(self) -> int:
         return len(self.response_ids)
@@ -71,6 +73,13 @@ class Samples:
         """Return the tokens of each row's prompt and response."""
         pairs = zip(self.prompt_ids, self.response_ids, strict=True)
         return [(len(prompt), len(response)) for prompt, response in pairs]
+
+    @property
+    def passed_lengths(self) -> list[tuple[int, int]]:
+        """Return the `lengths` of each row as often as the update passed it."""
+        passes = [] if self.passes is None else self.passes.tolist()
+        pairs = zip(self.lengths, passes, strict=True)
+        return [length for length, count in pairs for _ in range(count)]
 
     def column(self, name: str) -> Tensor:
         """Return a column [B, T]. Return zeros if it was not filled."""

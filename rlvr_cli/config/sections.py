@@ -183,11 +183,12 @@ class GuardsConfig(Section):
     """Warn above this share of cut-off responses, from step 3 on."""
     rejected_share: float = Field(0.1, gt=0, le=1)
     """Warn in a step in which `importance_correction` rejects more than this share of responses."""
-    gap_growth: float = Field(1.5, gt=1)
-    """Warn above this multiple of the usual gap between engine and trainer: the median of
-    `mismatch` in the ten steps before."""
+    gap_growth: float = Field(1.3, gt=1)
+    """Warn in a step whose `mismatch` is more than this multiple of the median of the five before,
+    plus three standard errors."""
     min_entropy: float = Field(0.005, ge=0)
-    """Warn below this entropy, in nats per token, while less than 90 % of the answers are right."""
+    """Warn below this entropy of all sampled tokens, in nats per token, while less than 90 % of
+    the answers are right."""
     max_kl: float = Field(0.5, gt=0)
     """Warn above this KL to the sampling policy or the reference, in nats per token."""
     majority_share: float = Field(0.95, ge=0, le=1)

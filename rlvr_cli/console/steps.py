@@ -18,8 +18,9 @@ COLUMNS = {
     "pass@1": ("  pass@1", ".3f"),
     "response_length": ("  length", ".1f"),
     "entropy": ("  entropy", ".3f"),
-    "mixed_share": ("   mixed", ".2f"),
+    "sampled_entropy": (" (all)", ".3f"),
     MEASURED: ("    held out", ".3f"),
+    "mixed_share": ("   mixed", ".2f"),
     "cut_off_share": ("  cut off", ".0%"),
     "format_share": ("  format", ".0%"),
     "held_out_cons@k": ("  cons@k", ".3f"),
@@ -34,7 +35,8 @@ CURVES = {
     "reward": "reward",
     "pass@1": "pass@1 (as sampled)",
     "response_length": "response length",
-    "entropy": "entropy",
+    "entropy": "entropy where it trained",
+    "sampled_entropy": "entropy of all tokens",
     "mixed_share": "share of mixed groups",
 }
 """Metric: title of its chart."""

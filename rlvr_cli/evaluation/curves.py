@@ -15,6 +15,7 @@ AXES = {"step": "steps", "seconds": "seconds", "tokens": "tokens"}
 Figure = Literal[
     "response_length",
     "entropy",
+    "sampled_entropy",
     "mixed_share",
     "clip_fraction",
     "grad_norm",

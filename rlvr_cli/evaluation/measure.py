@@ -137,11 +137,12 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
     """Summarize all that a step sampled, before the group filter.
 
     Verdicts are counted by name, and each reward's mean is before its weight. format_share is None
-    without `has_format`.
+    without `has_format`, and sampled_entropy [nats a token] if no engine sampled.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     judged = [r.verification for r in rollouts if r.verification]
     tokens = [len(rollout.completion.token_ids) for rollout in rollouts]
+    logprobs = [value for rollout in rollouts for value in rollout.completion.logprobs]
     rewards: dict[str, list[float]] = {}
     for rollout in rollouts:
         for name, value in rollout.rewards.items():
@@ -150,6 +151,8 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
         "reward": mean(r.reward for r in rollouts if r.reward is not None),
         "pass@1": pass_at_1(groups),
         "response_length": mean(tokens),
+        # The mean of -log p over samples of p estimates its entropy.
+        "sampled_entropy": mean(-value for value in logprobs),
         "reflections": mean(checks_itself(rollout.text) for rollout in rollouts),
         "mixed_share": mean(group.is_mixed for group in groups),
         "format_share": mean(verdict.format_ok for verdict in judged) if has_format else None,

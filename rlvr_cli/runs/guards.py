@@ -1,5 +1,6 @@
 """Detect in a run's metrics that it is failing. Pure functions of the steps so far."""
 
+import math
 from collections.abc import Callable, Iterator
 from itertools import islice, takewhile
 from statistics import median
@@ -21,9 +22,11 @@ MAJORITY_SHARE = f"reward/{MAJORITY}/share"
 MAJORITY_RIGHT = f"reward/{MAJORITY}/right"
 _WINDOW = 3
 """Steps over which a warning averages, so that a single odd step raises none."""
-_USUAL = 10
-"""Steps whose median is the usual gap. The gap follows the entropy, which changes as a run
-learns."""
+_USUAL = 5
+"""Steps whose median is the usual gap. It follows the entropy, which changes as a run learns."""
+_GAP_DEVIATION = 1.5
+"""Of one token's gap, as a share of the mean: 0.75 of a normal one, 1.5 of a 135M model's in
+bfloat16 (`benchmarks/precision.py`)."""
 _MOSTLY_RIGHT = 0.9
 """pass@1 from which low entropy is no collapse: the policy has reason to be sure of its tokens."""
 
@@ -99,8 +102,8 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
             f"the correction rejects {rejected:.0%} of the responses, which do not train; "
             f"{REJECTS_LESS} (guards.rejected_share)",
         )
-    growth = _gap_growth(history)
-    if growth is not None and growth > config.gap_growth:
+    growth = _gap_growth(history, config.gap_growth)
+    if growth is not None:
         yield (
             "gap",
             f"engine and trainer differ by {history[-1]['mismatch']:.2g} nats a token, "
@@ -108,7 +111,9 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
             "stale or incomplete weights; if it lasts, stop and run again with --engine "
             "transformers (guards.gap_growth)",
         )
-    entropy = _recent(history, "entropy")
+    entropy = _recent(history, "sampled_entropy")
+    if entropy is None:  # an older run, or responses that were not sampled
+        entropy = _recent(history, "entropy")
     right = _recent(history, "pass@1") or 0.0
     if entropy is not None and entropy < config.min_entropy and right < _MOSTLY_RIGHT:
         clips = _recent(history, "clip_fraction")
@@ -142,13 +147,22 @@ def _warnings(history: History, config: GuardsConfig) -> Iterator[tuple[str, str
         )
 
 
-def _gap_growth(history: History) -> float | None:
+def _gap_growth(history: History, limit: float) -> float | None:
     """Return how many times larger the newest gap between engine and trainer is than the median of
-    those before. Return None if one is missing, or if the newest is no more than rounding."""
-    gaps = [row["mismatch"] for row in history[-1 - _USUAL :] if row.get("mismatch") is not None]
-    if len(gaps) < 2 or history[-1].get("mismatch") is None or gaps[-1] <= ROUNDING:
+    those before, if it is beyond the limit.
+
+    A mean over few tokens is beyond it by chance, so three standard errors are added. Return None
+    if the newest step has no gap, or none but rounding.
+    """
+    rows = [row for row in history[-1 - _USUAL :] if row.get("mismatch") is not None]
+    if len(rows) < 2 or rows[-1] is not history[-1] or rows[-1]["mismatch"] <= ROUNDING:
         return None
-    return float(gaps[-1] / max(ROUNDING, median(gaps[:-1])))
+    *before, newest = rows
+    growth = newest["mismatch"] / max(ROUNDING, median(row["mismatch"] for row in before))
+    tokens = newest.get("mismatch_tokens", math.inf)
+    tokens_before = sum(row.get("mismatch_tokens", math.inf) for row in before)
+    error = _GAP_DEVIATION * math.sqrt(1 / tokens + 1 / tokens_before)
+    return float(growth) if growth > limit + 3 * error else None
 
 
 def _in_a_row(history: History, holds: Callable[[Metrics], Any]) -> int:

@@ -63,10 +63,13 @@ class StoredTokens(Stored):
     """The number of its group in the step."""
     sample: Count
     text: list[str]
-    figures: dict[str, list[Finite]]
+    figures: dict[str, list[Finite]] | None
+    """None if the update did not pass the response."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> "StoredTokens":
+        if self.figures is None:
+            return self
         if list(self.figures) != list(TOKEN_FIGURES):
             raise ValueError(f"its figures are not {', '.join(TOKEN_FIGURES)}")
         if any(len(values) != len(self.text) for values in self.figures.values()):

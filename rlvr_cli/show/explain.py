@@ -22,7 +22,8 @@ _MOVES = {
     "ref_kl": "From the reference it was {:.2g} nats a token.",
     "grad_norm": "The gradient was {:.3g} long.",
     "lr": "The learning rate was {:.2g}.",
-    "entropy": "The entropy was {:.3f} nats.",
+    "entropy": "The entropy was {:.3f} nats, over the tokens that the update passed.",
+    "sampled_entropy": "Over all sampled tokens it was {:.3f}, by the engine.",
     "held_out_pass@1": "On held-out problems pass@1 was then {:.3f}.",
 }
 """Sentences on how the policy moved, by metric."""
@@ -119,7 +120,11 @@ def _tally(names: Sequence[str]) -> str:
 
 def _advantages(group: StoredGroup, responses: Sequence[StoredTokens]) -> list[list[str]]:
     """Tabulate rewards and advantages: those that the update saw, if they were stored."""
-    stored = {response.sample: response.figures["advantage"] for response in responses}
+    stored = {
+        response.sample: response.figures["advantage"]
+        for response in responses
+        if response.figures is not None
+    }
     table = [["sample", "reward", "advantage", "tokens"]]
     for row in group.rows:
         score = group.scores.get(row["sample"])
@@ -136,13 +141,15 @@ def _advantages(group: StoredGroup, responses: Sequence[StoredTokens]) -> list[l
 def _furthest(responses: Sequence[StoredTokens]) -> tuple[str, list[list[str]]]:
     """Count the stored tokens that had moved when last updated, and tabulate the furthest.
 
-    Return "" and no table if no token was stored.
+    Return "" and no table if no response was stored.
     """
     if not responses:
         return "", []
+    passed = [(response, by_name) for response in responses if (by_name := response.figures)]
+    n_null = len(responses) - len(passed)
     tokens: list[tuple[float, list[str]]] = []
-    for response in responses:
-        for text, *figures in zip(response.text, *response.figures.values(), strict=True):
+    for response, by_name in passed:
+        for text, *figures in zip(response.text, *by_name.values(), strict=True):
             quoted = json.dumps(text, ensure_ascii=False)[:_TEXT]
             cells = [quoted, f"{response.group}.{response.sample}"]
             cells += map("{:.3f}".format, figures[:4])
@@ -150,10 +157,15 @@ def _furthest(responses: Sequence[StoredTokens]) -> tuple[str, list[list[str]]]:
     up = sum(log_ratio > 0 for log_ratio, _ in tokens)
     down = sum(log_ratio < 0 for log_ratio, _ in tokens)
     words = (
-        f" Kept are {len(tokens)} tokens of {plural(len(responses), 'response')}: {up} had become "
+        f" Kept are {len(tokens)} tokens of {plural(len(passed), 'response')}: {up} had become "
         f"likelier when the update last saw them, {down} less likely, {len(tokens) - up - down} "
         "had not moved (none has before the first update)."
     )
+    if n_null:
+        words += (
+            f" The update did not pass {plural(n_null, 'further response')}, whose advantages are "
+            "0: the figures of their tokens are null."
+        )
     tokens.sort(key=lambda token: -abs(token[0]))
     lines = [cells for log_ratio, cells in tokens if log_ratio]
     header = ["furthest", "response", "log-prob", "ratio", "advantage", "entropy"]

@@ -22,6 +22,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import printable
+from rlvr_cli.core.types import TOKEN_FIGURES
 from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.runs.run_dir import StoredTokens
 from rlvr_cli.show.ablation import findings
@@ -230,7 +231,8 @@ def _entry(source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> l
     figures = {}
     for stored in tokens:
         texts = [printable(text)[:_LONGEST_TOKEN] for text in stored.text]
-        figures[stored.sample] = [texts, *stored.figures.values()]
+        by_name = stored.figures or dict.fromkeys(TOKEN_FIGURES)  # null if it was not passed
+        figures[stored.sample] = [texts, *by_name.values()]
     rows = []
     for row in group.rows:
         sample = row["sample"]

@@ -69,8 +69,8 @@ class StepRecord:
         """Tokens that were passed before the update."""
         self.rejected_share: float | None = None
         """The share of the responses that the correction rejected. None if it never rejects any."""
-        self.trained: Sequence[tuple[int, int]] = ()
-        """The tokens of prompt and response of each row that trained."""
+        self.passed: Sequence[tuple[int, int]] = ()
+        """The tokens of prompt and response of each row that the update passed, once a pass."""
         self.update: Mapping[str, float] = {}
         self.tokens: Sequence[JsonObject] = ()
         self.held_out: Sequence[Group] = ()
@@ -133,7 +133,7 @@ class StepRecord:
         metrics = {
             **row,
             **step_throughput(
-                row, batch, plan.training.max_tokens, self.trained, self.session.policy.model
+                row, batch, plan.training.max_tokens, self.passed, self.session.policy.model
             ),
             **self.memory,
             "memory_peak_gib": max(self.memory.values(), default=peak),

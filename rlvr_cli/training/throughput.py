@@ -34,7 +34,7 @@ PHASE_TOKENS = {
 }
 """The kind of tokens that each phase works on."""
 Lengths = Sequence[tuple[int, int]]
-"""The tokens of prompt and response of each row that trained."""
+"""The tokens of prompt and response of each row that the update passed, once a pass."""
 
 
 def step_throughput(
@@ -44,17 +44,16 @@ def step_throughput(
     algo = batch.algo
     groups = [group for group in batch.sampled if trains(group, algo)]
     signal = with_signal(groups, algo, max_tokens, batch.weightless)
-    epochs = row.get("epochs", 1)
     seconds = row.get("seconds_update")
     is_cuda = model.device.type == "cuda"
     peak = peak_flops(torch.cuda.get_device_name(model.device) if is_cuda else "")
     mfu = None
     if peak and seconds:
         bodies = 2 if algo.critic and algo.critic.kind == "own" else 1
-        mfu = epochs * update_flops(model, lengths, bodies) / (seconds * peak * world())
+        mfu = update_flops(model, lengths, bodies) / (seconds * peak * world())
     figures = {
         "tokens_with_signal": sum(len(rollout.completion.token_ids) for rollout in signal),
-        "tokens_updated": epochs * sum(response for _, response in lengths),
+        "tokens_updated": sum(response for _, response in lengths),
         "mfu": mfu,
     }
     return {**figures, **_rates({**row, **figures})}

@@ -3,6 +3,7 @@
 from typing import Any
 
 from rlvr_cli.algorithm.group_filter import GroupBatch
+from rlvr_cli.algorithm.loss import has_gradient
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.types import TOKEN_FIGURES, TokenIds
@@ -18,7 +19,8 @@ _LONGEST_CHARACTER = 4
 
 def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[JsonObject]:
     """Return the responses of the step's first groups, mixed ones before others, each with the
-    texts and figures of its tokens, and the number of its group in the step.
+    texts and figures of its tokens, and the number of its group in the step. A response without a
+    part in the gradient was not passed, and its figures are None.
 
     All processes call it, and the first one gets the rows.
     """
@@ -28,6 +30,7 @@ def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[Json
     selected = [row for row, place in enumerate(samples.group.tolist()) if place in first]
     limit = _TOKENS // max(1, len(selected))
     figures = sum_tensor(samples.token_figures[selected, :limit].cpu())
+    was_passed = has_gradient(samples, batch.algo)
     rows: list[JsonObject] = []
     if not is_first():
         return rows
@@ -37,12 +40,13 @@ def token_rows(batch: GroupBatch, samples: Samples, tokenizer: Any) -> list[Json
         if not values.isfinite().all():
             continue
         place = int(samples.group[row])
+        by_name = dict(zip(TOKEN_FIGURES, values.T.tolist(), strict=True))
         rows.append(
             {
                 "group": numbers[id(batch.groups[place])],
                 "sample": samples.sample[row],
                 "text": token_texts(tokenizer, ids),
-                "figures": dict(zip(TOKEN_FIGURES, values.T.tolist(), strict=True)),
+                "figures": by_name if was_passed[row] else None,
             }
         )
     return rows

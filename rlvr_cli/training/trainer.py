@@ -149,7 +149,7 @@ class Trainer:
             with record.phase("sync"):  # SYNC: the new weights to the engine
                 engine.sync_weights(merged_parameters(self.session.policy.model))
                 engine.wake()
-            record.trained = samples.lengths
+            record.passed = samples.passed_lengths
             self.weight_version += 1
         self.is_stopped = batch.given_up == "stop"
         self._renew_reference(step)

@@ -13,7 +13,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import CONTROLS
-from rlvr_cli.algorithm.loss import critic_loss, policy_loss
+from rlvr_cli.algorithm.loss import critic_loss, has_gradient, policy_loss
 from rlvr_cli.algorithm.objective import LossDenominators, LossInputs, explained_variance
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.config.sections import OptimConfig
@@ -59,6 +59,8 @@ class Updater:
     mismatch: float | None = None
     """The mean over fresh tokens of |engine - trainer| log-probability, as the newest step measured
     it. None if nothing was measured yet."""
+    mismatch_tokens: int = 0
+    """The tokens of that mean."""
 
     def __post_init__(self) -> None:
         self.kl_coef = self.algo.kl.coef if self.algo.kl is not None else 0.0
@@ -127,6 +129,7 @@ class Updater:
         if old is not None and old is not sampled and samples.is_fresh.any():
             gaps = (old - sampled).abs()[samples.mask.bool() & samples.is_fresh[:, None]]
             self.mismatch = float(gaps.mean())
+            self.mismatch_tokens = len(gaps)
             check_agreement(self.mismatch, self.mismatch_limit, step)
 
     def update(
@@ -155,6 +158,7 @@ class Updater:
         factor = min(1.0, step / max(1, optim.warmup_steps)) * SCHEDULES[optim.schedule](progress)
         set_rates(self.optimizer, factor)
         samples.token_figures = torch.zeros_like(samples.token_figures, device=self.policy.device)
+        samples.passes = torch.zeros(len(samples), dtype=torch.long)
         rng = random.Random(f"{seed}:{step}")
         sums: defaultdict[str, float] = defaultdict(float)
         kl_after: dict[str, float] = {}
@@ -187,6 +191,7 @@ class Updater:
             metrics["overflows"] = int(sums["overflows"])
         if self.mismatch is not None:
             metrics["mismatch"] = self.mismatch
+            metrics["mismatch_tokens"] = self.mismatch_tokens
         if self.critic is not None and len(samples):
             metrics["explained_variance"] = explained_variance(
                 samples.column("old_values"), samples.column("returns"), samples.mask
@@ -246,26 +251,48 @@ class Updater:
     ) -> None:
         """Take a step along the gradients of these rows."""
         denominators = self._denominators(samples, rows)
+        passed = self._rows_to_pass(samples, rows)
+        passed_tokens = self._denominators(samples, passed).tokens
+        advance(denominators.tokens - passed_tokens, 0)
 
         def run(is_first: bool) -> dict[str, float]:
             count = advance if is_first else _uncounted
-            return self._gradients(samples, rows, denominators, learns_policy, count)
+            return self._gradients(samples, passed, denominators, learns_policy, count)
 
         figures, overflows = self.loss_scale.passed(run)
         sums["overflows"] += overflows
         if not all(math.isfinite(value) for value in figures.values()):
             sums["updates_skipped"] += 1
             return
-        fresh = [row for row in rows if samples.is_fresh[row]]
+        fresh = [row for row in passed if samples.is_fresh[row]]
         fresh_tokens = self._denominators(samples, fresh).tokens
         gap = figures.pop("mismatch")
         if self.mismatch is None and fresh_tokens and not sums["updates"]:
             self.mismatch = gap / fresh_tokens
+            self.mismatch_tokens = fresh_tokens
             check_agreement(self.mismatch, self.mismatch_limit, step)
-        figures.update(updates=1, tokens=denominators.tokens, fresh_tokens=fresh_tokens)
+        figures.update(updates=1, tokens=passed_tokens, fresh_tokens=fresh_tokens)
         for name, value in figures.items():
             sums[name] += value
         self.optimizer.step()
+
+    def _rows_to_pass(self, samples: Samples, rows: Sequence[int]) -> list[int]:
+        """Return the rows of a mini-batch that have a part in the gradient, and count them. There
+        is always one, since the moments move the weights by a gradient of 0 too.
+
+        The comparison of engine and trainer takes a fresh row: the longest has the surest mean.
+        """
+        trains = has_gradient(samples, self.algo)
+        length = [len(response) for response in samples.response_ids]
+        passed = [row for row in rows if trains[row]]
+        fresh = [row for row in rows if samples.is_fresh[row]]
+        if self.mismatch is None and fresh and not samples.is_fresh[passed].any():
+            passed.append(max(fresh, key=lambda row: length[row]))
+        if not passed:
+            passed.append(min(rows, key=lambda row: length[row]))
+        assert samples.passes is not None
+        samples.passes[passed] += 1
+        return passed
 
     def _clip_gradients(self, module: Module) -> Tensor:
         """Clip the norm of a module's gradients, and return what it was."""

@@ -2,11 +2,14 @@
 
 import math
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
 
+from rlvr_cli.algorithm import kinds
 from rlvr_cli.algorithm.objective import (
+    SURROGATES,
     LossDenominators,
     LossInputs,
     cispo,
@@ -30,6 +33,18 @@ from rlvr_cli.algorithm.objective import (
     truncated_weight,
     value_loss,
     vespo,
+)
+
+KINDS = (
+    kinds.Unclipped,
+    kinds.Clip,
+    kinds.DualClip,
+    kinds.Dppo,
+    kinds.SequenceClip,
+    kinds.Cispo,
+    kinds.Sapo,
+    kinds.Vespo,
+    kinds.Gmpo,
 )
 
 
@@ -191,6 +206,30 @@ def test_gmpo_is_the_geometric_mean_of_the_clipped_ratios(ratios, advantage, mea
     expected = [gradient * mean * advantage / 2 for gradient in gradients]
     assert inputs.logprobs.grad.tolist()[0] == pytest.approx([*expected, 0.0])
     assert clipped.tolist()[0] == [*[gradient == 0 for gradient in gradients], False]
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_a_surrogate_has_no_gradient_at_all_where_the_advantages_are_0(name, zero):
+    """Beside a response that has one, at ratios within and beyond every bound."""
+    (choice,) = (kind for kind in KINDS if name in get_args(kind.model_fields["kind"].annotation))
+    logprobs = -tensor(0.1, 1, 2, 9).expand(2, 4).clone()
+    old_logprobs = -tensor(9, 2, 1, 0.1).expand(2, 4)
+    ones = torch.ones_like(old_logprobs)
+    inputs = LossInputs(
+        logprobs=logprobs.requires_grad_(),
+        entropy=ones,
+        old_logprobs=old_logprobs,
+        rollout_logprobs=old_logprobs,
+        ref_logprobs=old_logprobs,
+        advantages=torch.stack([zero * ones[0], ones[0]]),
+        mask=ones,
+        is_right=ones,
+    )
+    values, _ = SURROGATES[name](inputs, **choice(kind=name).fields)
+    values.sum().backward()
+    assert values[0].tolist() == logprobs.grad[0].tolist() == [0.0] * 4
+    assert logprobs.grad[1].any()
 
 
 def test_no_ratio_of_a_response_overflows():

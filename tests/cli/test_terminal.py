@@ -88,8 +88,8 @@ def test_a_terminal_that_grows_under_a_bar(tmp_path):
     _, screen = in_terminal(tmp_path, 60, program=resized)
     assert "\x1b[1;36m" in screen
     before, after = "\n".join(frames(screen)).split("\nstep ")[1:]
-    assert before.startswith(" reward  pass@1  length  entropy   mixed    held out\n")
-    assert "held out  cut off  format  cons@k  kl to old" in after
+    assert before.startswith(" reward  pass@1  length  entropy (all)    held out\n")
+    assert "held out   mixed  cut off  format  cons@k  kl to old" in after
     assert max(map(len, before.splitlines())) <= 60
     assert 100 < max(map(len, after.splitlines())) <= 120
     assert after.count("┌") == 2  # of the reward, and of the held-out set

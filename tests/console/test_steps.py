@@ -5,7 +5,14 @@ import pytest
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import COLUMNS, StepLines, fitting
 
-ROW = {"step": 7, "reward": -0.12345, "pass@1": None, "response_length": 12.34, "entropy": 0.5}
+ROW = {
+    "step": 7,
+    "reward": -0.12345,
+    "pass@1": None,
+    "response_length": 12.34,
+    "entropy": 0.5,
+    "sampled_entropy": 0.25,
+}
 
 
 def printed(capsys) -> list[str]:
@@ -17,9 +24,9 @@ def test_a_pipe_gets_every_step_below_one_header(capsys):
     lines.show(ROW, False)
     lines.show(ROW | {"step": 8, "held_out_pass@1": 0.9216, "mixed_share": 1.0}, True)
     assert printed(capsys) == [
-        "step  reward  pass@1  length  entropy   mixed    held out  cut off  format",
-        "   7  -0.123       -    12.3    0.500       -           -        -       -",
-        "   8  -0.123       -    12.3    0.500    1.00  0.922 best        -       -",
+        "step  reward  pass@1  length  entropy (all)    held out   mixed  cut off  format",
+        "   7  -0.123       -    12.3    0.500 0.250           -       -        -       -",
+        "   8  -0.123       -    12.3    0.500 0.250  0.922 best    1.00        -       -",
     ]
 
 
@@ -36,9 +43,9 @@ def test_each_further_held_out_set_gets_a_column_when_it_is_measured(capsys):
     lines.show({"step": 1, **sets}, True)
     lines.show({"step": 2}, False)
     header, first, second = [line.split() for line in printed(capsys)]
-    assert header[-4:] == ["out", "aime25", "cut", "off"]
-    assert first[-4:] == ["0.500", "best", "0.250", "-"]
-    assert second == ["2", *["-"] * 8]
+    assert header[-5:-1] == ["out", "aime25", "mixed", "cut"]
+    assert first[-5:-2] == ["0.500", "best", "0.250"]
+    assert second == ["2", *["-"] * 9]
 
 
 @pytest.mark.parametrize(("width", "last"), [(1, "step"), (20, "pass@1"), (60, "held_out_pass@1")])

@@ -42,6 +42,7 @@ def test_everything_sampled_in_a_step_by_hand():
         "reward": pytest.approx((3 - 2) / 5),
         "pass@1": 0.5,
         "response_length": pytest.approx((2 * 2 + 3 * 5 + 2 * 1 + 9) / 8),
+        "sampled_entropy": 0.5,
         "reflections": 0.0,
         "mixed_share": 0.25,
         "format_share": pytest.approx(6 / 7),

@@ -15,6 +15,7 @@ GOOD = {
     "cut_off_share": 0.0,
     "rejected_share": 0.0,
     "entropy": 0.3,
+    "sampled_entropy": 0.3,
     "pass@1": 0.4,
     "approx_kl": 0.001,
     "ref_kl": 0.01,
@@ -22,7 +23,10 @@ GOOD = {
 }
 WARNED = {
     "cut off": ({"cut_off_share": 0.9}, "90% of the responses are cut off; raise --max-tokens"),
-    "entropy": ({"entropy": 0.001}, "entropy has collapsed to 0.001 nats a token, with 40% right"),
+    "entropy": (
+        {"sampled_entropy": 0.001},
+        "entropy has collapsed to 0.001 nats a token, with 40% right",
+    ),
     "old": ({"approx_kl": 2.0}, "KL to the policy that sampled is 2 nats a token"),
     "reference": ({"ref_kl": 3.0}, "KL to the reference policy is 3 nats a token"),
     "none right": (
@@ -80,7 +84,7 @@ HALF = [0.031, 0.029, 0.035, 0.026, 0.038, 0.033]
     [
         ([*HALF, 0.07, 0.07, 0.03, 0.08], [7, 10]),  # once while it lasts
         ([*HALF, None, 0.07], [8]),  # a step without an update measures nothing
-        ([*HALF, 0.045], []),  # 1.4 times 0.032
+        ([*HALF, 0.042], []),  # 1.27 times 0.033
         ([0.03, 0.07], [2]),
         ([0.07, None, 0.03], []),
         ([2e-6, 1e-6, 9e-6], []),  # rounding in float32
@@ -94,6 +98,13 @@ def test_a_gap_that_grows_is_said_in_its_step(gaps, said):
         assert not stops
         assert "engine and trainer differ by 0.0" in text
         assert "times as much as in the steps before" in text
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(4096, [3]), (64, [3]), (16, [])])
+def test_a_gap_of_few_tokens_may_grow_by_chance(tokens, said):
+    """1.3 + 3 x 1.5 sqrt(1/n + 1/2n) is 1.39, 1.99 and 2.68."""
+    rows = ({"mismatch": gap, "mismatch_tokens": tokens} for gap in (0.03, 0.03, 0.075))
+    assert [step for step, _, _ in findings(run_of(*rows), GuardsConfig())] == said
 
 
 def sometimes_late(text: str) -> Verdict:
@@ -137,7 +148,15 @@ def test_a_step_that_does_not_know_of_skipped_updates_has_none():
 
 
 def test_low_entropy_of_a_policy_that_is_right_is_no_collapse():
-    assert findings(run_of(*[{"entropy": 0.001, "pass@1": 0.95}] * 5), GuardsConfig()) == []
+    sure = {"sampled_entropy": 0.001, "pass@1": 0.95}
+    assert findings(run_of(*[sure] * 5), GuardsConfig()) == []
+
+
+def test_the_entropy_of_all_sampled_tokens_counts_and_not_of_those_that_trained():
+    assert findings(run_of(*[{"entropy": 0.001}] * 5), GuardsConfig()) == []
+    older = [{"entropy": 0.001, "sampled_entropy": None}] * 5  # or supervised training
+    ((step, text, _),) = findings(run_of(*older), GuardsConfig())
+    assert (step, "entropy has collapsed" in text) == (3, True)
 
 
 def test_no_signal_stops_at_its_number_of_steps_in_a_row():

@@ -38,10 +38,23 @@ def test_each_part_of_a_step_has_its_numbers(tmp_path, capsys):
         "averaged by token_mean. In this group the longest response has 13 of 46 tokens.",
         "A response ends at 15 tokens; overlong is soft (cache 0.2). 0 of 8 responses were cut",
         "was 0.002 nats a token from the one that sampled",
-        "The entropy was 0.500 nats.",
+        "The entropy was 0.500 nats, over the tokens that the update passed.",
     ):
         assert part in text
     assert "Take group 2" in printed(capsys, run, 1, 2)
+
+
+def test_a_response_that_was_not_passed_has_null(tmp_path, capsys):
+    run = made_run(tmp_path / "run")
+    tokens = [made_tokens(0, "7", "8"), made_tokens(1, "1") | {"figures": None}]
+    (run / "rollouts" / "tokens-step-000002.json").write_text(json.dumps(tokens))
+    text = printed(capsys, run)
+    assert "Kept are 2 tokens of 1 response: 1 had become likelier" in text
+    assert (
+        "The update did not pass 1 further response, whose advantages are 0: the figures of their "
+        "tokens are null." in text
+    )
+    assert "1 wrong: 1 is not the gold answer 7 -1.000 -0.500 11" in text  # by its reward
 
 
 def test_tokens_with_advantages_of_their_own_are_shown(tmp_path, capsys):

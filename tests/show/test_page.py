@@ -5,11 +5,22 @@ import re
 
 import pytest
 from conftest import invoke, opened, refused
-from small_runs import NASTY, made_metrics, made_result, made_row, made_run, write_rows
+from small_runs import (
+    NASTY,
+    made_metrics,
+    made_result,
+    made_row,
+    made_run,
+    made_tokens,
+    write_rows,
+)
 
 from rlvr_cli.show import page as module
 from rlvr_cli.show.page import page, page_data
 from rlvr_cli.show.source import open_source
+
+NOT_PASSED = made_tokens(1, "1") | {"figures": None}
+"""The tokens of a response without a part in the gradient."""
 
 
 def test_the_figures_are_those_of_the_files(tmp_path):
@@ -27,6 +38,12 @@ def test_the_figures_are_those_of_the_files(tmp_path):
     assert [len(row) for row in data["rows"][:8]] == [9, 9] + [8] * 6
     assert data["groups"][1] == [0, 1, 2, 1, "dropped, all wrong"]
     assert data["note"] == "All 16 responses."
+
+
+def test_the_figures_of_a_response_that_was_not_passed_are_null(tmp_path):
+    run = made_run(tmp_path / "run")
+    (run / "rollouts" / "tokens-step-000001.json").write_text(json.dumps([NOT_PASSED]))
+    assert page_data([open_source(run)])["rows"][1][8] == [["1"], *[None] * 5]
 
 
 def test_what_is_cut_off_trains_unless_it_is_masked_and_is_paid_with_its_penalty(tmp_path):
@@ -119,6 +136,8 @@ def test_in_a_browser_it_draws_filters_sorts_and_runs_nothing_of_a_model(browser
     message = []
     file = tmp_path / "page.html"
     runs = [made_run(tmp_path / "a"), made_run(tmp_path / "b", "optim.lr=0.5", steps=3)]
+    for tokens in tmp_path.glob("*/rollouts/tokens-*.json"):
+        tokens.write_text(json.dumps([made_tokens(0, "7", "", "é", NASTY), NOT_PASSED]))
     ends = {f"held_out_pass@1{end}/b": value for end, value in (("", 0.5), ("_low", 0.4))}
     measured = [made_metrics(step, **{"held_out_pass@1": 0.25}, **ends) for step in (1, 2)]
     write_rows(runs[0] / "metrics.jsonl", measured)
@@ -178,6 +197,10 @@ def test_in_a_browser_it_draws_filters_sorts_and_runs_nothing_of_a_model(browser
     assert view.inner_text("#legend") == (
         "7: log-probability -1, ratio 1, advantage 1.5, entropy 0.5, clipped"
     )
+    null = view.locator(".response:not(.on) .token")
+    assert null.all_text_contents() == ["1"]
+    assert null.first.evaluate("one => one.style.backgroundColor") == ""
+    assert null.first.get_attribute("title").startswith("not passed by the update")
     view.fill("#search", "evil")
     view.locator(".row", has_text="group 2").first.click()
     assert "No single tokens are kept of this group" in view.inner_text("#legend")

@@ -99,7 +99,7 @@ def test_the_real_clock_runs():
 def test_a_step_is_one_row(clock, throughput_arguments, no_update, trained):
     group = made_group("a", RIGHT, WRONG)
     record = make_record()
-    record.trained = [(2, 3)]
+    record.passed = [(2, 3)]
     record.scored = 13
     record.update = {"loss": 0.5, "epochs": 2}
     record.held_out_metrics = {"held_out_pass@1": 0.25}

@@ -79,6 +79,7 @@ SAMPLED = [
 ]
 """30 and 10 tokens after prompts of 3; those of right and wrong ones in a group are 20."""
 LENGTHS = [(3, 10), (3, 10)]
+"""Of the passes of an epoch, of which there are two."""
 STEP = {
     "tokens_sampled": 50,
     "tokens_scored": 7,
@@ -90,7 +91,7 @@ STEP = {
 }
 
 
-def measured(algo: str = "grpo", row=STEP, sampled=SAMPLED, lengths=LENGTHS) -> dict:
+def measured(algo: str = "grpo", row=STEP, sampled=SAMPLED, lengths=2 * LENGTHS) -> dict:
     batch = GroupBatch(0, ALGORITHMS[algo], [], sampled)
     return step_throughput(row, batch, 10, lengths, random_model())
 

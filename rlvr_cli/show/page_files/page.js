@@ -105,7 +105,13 @@ const SHADES = {
 function tokens(row, color) {
   const [texts, ...figures] = row[8], names = Object.keys(SHADES), shown_ = figures[names.indexOf(color)];
   const spans = texts.map((piece, at) => {
-    const strength = Math.max(-1, Math.min(1, SHADES[color][0](shown_[at]))), span = make("span", piece, figures[4][at] ? "token clipped" : "token");
+    const span = make("span", piece, "token");
+    if (!shown_) {
+      span.title = "not passed by the update, since its advantages are 0: no figures";
+      return span;
+    }
+    const strength = Math.max(-1, Math.min(1, SHADES[color][0](shown_[at])));
+    if (figures[4][at]) span.classList.add("clipped");
     span.style.backgroundColor = `rgba(${strength < 0 ? "224, 138, 30" : "47, 126, 216"}, ${(Math.abs(strength) * 0.6).toFixed(2)})`;
     span.title = names.map((name, place) => `${name} ${number(figures[place][at])}`).join(", ") + (figures[4][at] ? ", clipped" : "");
     return span;
