@@ -23,7 +23,7 @@ from rlvr_cli.algorithm.kinds import (
 from rlvr_cli.algorithm.loss import has_gradient
 from rlvr_cli.model.policy import shard_module
 from rlvr_cli.ranks.group import full_tensor, is_first
-from rlvr_cli.training import scoring, update
+from rlvr_cli.training import update
 
 READ_ELSEWHERE = {
     "bonus": Algorithm(entropy_coef=0.01, mini_batches=2),
@@ -111,8 +111,7 @@ def trained(
 
     learner.updater.optimizer.register_step_pre_hook(keep)
     with pytest.MonkeyPatch.context() as patch:
-        for module in (scoring, update):
-            patch.setattr(module, "has_gradient", chooser)
+        patch.setattr(update, "has_gradient", chooser)
         samples = samples_of(learner.rows(rows))
         learner.updater.measure_mismatch(samples, STEP)
         metrics = learner.updater.update(samples, STEP, 0)
