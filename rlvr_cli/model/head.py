@@ -40,8 +40,8 @@ _compiled = cache(compiled)
 class ChunkedHead(torch.autograd.Function):
     """Log-probabilities and entropies [N] of the targets [N], from hidden states [N, H].
 
-    No logits are kept, because the backward pass computes them again. The gradient of the weights
-    is summed over the chunks in float32 and rounded once.
+    The backward pass computes the logits again, but for a single chunk on a CPU, whose logits it
+    keeps. The gradient of the weights is summed over the chunks in float32 and rounded once.
     """
 
     @staticmethod
@@ -53,14 +53,20 @@ class ChunkedHead(torch.autograd.Function):
         target_N: Tensor,
         head: Head,
     ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(states_NH, weight_VH, bias_V, target_N)
         ctx.head = head
-        chunks = zip(states_NH.split(head.rows), target_N.split(head.rows), strict=True)
-        figures = [
-            head.run(chunk_figures)(states, weight_VH, bias_V, target, head)
-            for states, target in chunks
-        ]
-        logprobs_N, entropy_N = (torch.cat(parts) for parts in zip(*figures, strict=True))
+        factor_VH = as_factor(weight_VH)
+        logits_NV = None
+        if len(states_NH) <= head.rows and not states_NH.is_cuda:
+            logits_NV = compute_logits(states_NH, factor_VH, bias_V, head)
+            logprobs_N, entropy_N = token_figures(logits_NV, target_N, head.entropy)
+        else:
+            chunks = zip(states_NH.split(head.rows), target_N.split(head.rows), strict=True)
+            figures = [
+                head.run(chunk_figures)(states, factor_VH, bias_V, target, head)
+                for states, target in chunks
+            ]
+            logprobs_N, entropy_N = (torch.cat(parts) for parts in zip(*figures, strict=True))
+        ctx.save_for_backward(states_NH, weight_VH, factor_VH, bias_V, target_N, logits_NV)
         if not head.entropy_gradient:
             ctx.mark_non_differentiable(entropy_N)
         return logprobs_N, entropy_N
@@ -69,7 +75,7 @@ class ChunkedHead(torch.autograd.Function):
     def backward(
         ctx: Any, grad_logprob_N: Tensor, grad_entropy_N: Tensor
     ) -> tuple[Tensor | None, ...]:
-        states_NH, weight_VH, bias_V, target_N = ctx.saved_tensors
+        states_NH, weight_VH, factor_VH, bias_V, target_N, logits_NV = ctx.saved_tensors
         head = ctx.head
         V = head.vocab_size
         sum_dtype = torch.promote_types(states_NH.dtype, torch.float32)
@@ -83,27 +89,35 @@ class ChunkedHead(torch.autograd.Function):
             rows = slice(start, start + head.rows)
             grad_logits_NV = head.run(chunk_gradient)(
                 states_NH[rows],
-                weight_VH,
+                factor_VH,
                 bias_V,
                 target_N[rows],
                 grad_logprob_N[rows, None],
                 grad_entropy_N[rows, None],
                 head,
+                logits_NV,
             )
             if grad_bias_V is not None:
                 grad_bias_V[:V] += grad_logits_NV.sum(0)
-            grad_logits_NV = grad_logits_NV.to(states_NH.dtype)
-            grad_states_NH[rows] = grad_logits_NV @ weight_VH[:V]
-            if grad_weight_VH is not None:
-                grad_weight_VH[:V] += product(grad_logits_NV.T, states_NH[rows])
+            rounded_NV = grad_logits_NV.to(states_NH.dtype)
+            grad_states_NH[rows] = rounded_NV @ weight_VH[:V]
+            if grad_weight_VH is None:
+                continue
+            if states_NH.is_cuda:
+                grad_weight_VH[:V] += product(rounded_NV.T, states_NH[rows])
+            else:  # in place, and without rounding what it would have to convert back
+                grad_weight_VH[:V].addmm_(grad_logits_NV.T, states_NH[rows].to(sum_dtype))
         return grad_states_NH, grad_weight_VH, grad_bias_V, None, None
 
 
 def compute_logits(
-    states_NH: Tensor, weight_VH: Tensor, bias_V: Tensor | None, head: Head
+    states_NH: Tensor, factor_VH: Tensor, bias_V: Tensor | None, head: Head
 ) -> Tensor:
-    """Compute logits [N, V] at the temperature, in float32 at least."""
-    logits_NV = product(states_NH, weight_VH[: head.vocab_size].T)
+    """Compute logits [N, V] at the temperature, in float32 at least.
+
+    The weights are as `as_factor` returns them.
+    """
+    logits_NV = product(states_NH, factor_VH[: head.vocab_size].T)
     if bias_V is not None:
         logits_NV += bias_V[: head.vocab_size]
     return logits_NV if head.temperature == 1 else logits_NV.div_(head.temperature)
@@ -111,13 +125,13 @@ def compute_logits(
 
 def chunk_figures(
     states_NH: Tensor,
-    weight_VH: Tensor,
+    factor_VH: Tensor,
     bias_V: Tensor | None,
     target_N: Tensor,
     head: Head,
 ) -> tuple[Tensor, Tensor]:
     """Return log p(target) [N] and the entropy [N] of a chunk, from its hidden states."""
-    logits_NV = compute_logits(states_NH, weight_VH, bias_V, head)
+    logits_NV = compute_logits(states_NH, factor_VH, bias_V, head)
     return token_figures(logits_NV, target_N, head.entropy)
 
 
@@ -132,19 +146,21 @@ def token_figures(logits_NV: Tensor, target_N: Tensor, entropy: bool) -> tuple[T
 
 def chunk_gradient(
     states_NH: Tensor,
-    weight_VH: Tensor,
+    factor_VH: Tensor,
     bias_V: Tensor | None,
     target_N: Tensor,
     grad_logprob_N1: Tensor,
     grad_entropy_N1: Tensor,
     head: Head,
+    logits_NV: Tensor | None = None,
 ) -> Tensor:
-    """Return the gradient of a chunk's logits [N, V].
+    """Return the gradient of a chunk's logits [N, V], which are computed if none are given.
 
     That of log p(target) is 1[target] - p, and that of the entropy H is -p (log p + H), both over
     the temperature.
     """
-    logits_NV = compute_logits(states_NH, weight_VH, bias_V, head)
+    if logits_NV is None:
+        logits_NV = compute_logits(states_NH, factor_VH, bias_V, head)
     p_NV = torch.softmax(logits_NV, -1)
     grad_by_entropy_NV = None
     if head.entropy_gradient:
@@ -157,10 +173,21 @@ def chunk_gradient(
     return grad_NV if head.temperature == 1 else grad_NV.div_(head.temperature)
 
 
+def as_factor(weight_VH: Tensor) -> Tensor:
+    """Return the weights in the type in which `product` reads them.
+
+    A CPU has no product of numbers of 16 bits with a result in float32, and converting all weights
+    for every chunk would cost a fifth of its product.
+    """
+    if weight_VH.is_cuda:
+        return weight_VH
+    return weight_VH.to(torch.promote_types(weight_VH.dtype, torch.float32))
+
+
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """Multiply two matrices of one type, and sum numbers of 16 bits in float32."""
-    if torch.finfo(left.dtype).bits > 16:
-        return left @ right
-    if left.is_cuda:
+    """Multiply two matrices, and sum numbers of 16 bits in float32."""
+    is_half = torch.finfo(left.dtype).bits <= 16
+    if is_half and left.is_cuda:
         return torch.mm(left, right, out_dtype=torch.float32)
-    return left.float() @ right.float()
+    dtype = torch.promote_types(left.dtype, torch.float32)
+    return left.to(dtype) @ right.to(dtype)

@@ -253,7 +253,9 @@ def packed_attention(
         return attention_of_runs(query, key, value, layout, scale)
     is_grouped = query.shape[1] != key.shape[1]
     attend = partial(F.scaled_dot_product_attention, scale=scale, enable_gqa=is_grouped)
-    q, k, v = (tensor[0].transpose(0, 1) for tensor in (query, key, value))
+    # In 16 bits the backward pass of a CPU's kernel takes three times as long as in float32.
+    dtype = query.dtype if query.is_cuda else torch.promote_types(query.dtype, torch.float32)
+    q, k, v = (tensor[0].transpose(0, 1).to(dtype) for tensor in (query, key, value))
     prompt_q, prompt_k, prompt_v = (take(x, layout.prompt_index).transpose(1, 2) for x in (q, k, v))
     prompt_out = attend(prompt_q, prompt_k, prompt_v, is_causal=True)
     response_q, response_k, response_v = (
@@ -261,11 +263,11 @@ def packed_attention(
     )
     all_k = torch.cat([take(prompt_k, layout.prompt_of), response_k], 2)
     all_v = torch.cat([take(prompt_v, layout.prompt_of), response_v], 2)
-    mask = layout.visible.to(query.dtype)
+    mask = layout.visible.to(dtype)
     response_out = attend(response_q, all_k, all_v, attn_mask=mask)
     shape = (-1, query.shape[1], value.shape[-1])
     padded = [out.transpose(1, 2).reshape(shape) for out in (prompt_out, response_out)]
-    return take(torch.cat(padded), layout.unpack)[None]
+    return take(torch.cat(padded), layout.unpack)[None].to(query.dtype)
 
 
 def take(rows: Tensor, index: Tensor) -> Tensor:
