@@ -23,7 +23,7 @@ LIBRARY_TESTS := $(addprefix tests/ranks/test_,files.py launch.py training.py) \
 	tests/core/test_versions.py tests/model tests/setup tests/rollout/engines tests/rollout/test_engine.py \
 	$(addprefix tests/runs/test_,checkpoint.py export.py forms.py state.py) \
 	tests/runs/test_resume.py::test_from_every_step_the_rest_is_the_same \
-	$(addprefix tests/training/test_,scoring.py optimizer.py state.py trainer.py)
+	$(addprefix tests/training/test_,scoring.py optimizer.py scaling.py state.py trainer.py)
 # What those need of the extra [dev]: trackers, browser and linters take longer to unpack than the tests to run.
 LIBRARY_TOOLS := accelerate filelock gguf hypothesis pytest pytest-xdist
 # What starts vLLM, or asks both engines the same; the other tests in tests/rollout never see it.

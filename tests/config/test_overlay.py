@@ -144,6 +144,9 @@ def test_each_foreign_name_in_the_tables_of_the_page_is_answered():
     [
         ("delta", "--set algorithm.surrogate=dual_clip --set algorithm.surrogate.dual=… here"),
         ("push_to_hub", "rlvr export RUN --push NAME"),
+        ("fp16", "--set optim.precision=float16 --set rollout.precision=float16 here"),
+        ("bf16", "--set optim.precision=bfloat16 --set rollout.precision=bfloat16 here"),
+        ("torch_dtype", "is --set optim.precision=… here"),
         ("num_epochs", "an epoch is problems / --prompts of them"),
         ("multi_objective_aggregation", "is --set algorithm.advantage.normalization=… here"),
         ("use_kl_in_reward", "is --set algorithm.kl.place=… here"),

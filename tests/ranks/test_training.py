@@ -18,6 +18,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.ranks.group import full_tensor, is_first, shard
+from rlvr_cli.ranks.process import rank
 from rlvr_cli.training.trainer import Trainer
 
 SMALL = ("steps=3", "optim.micro_tokens=40")
@@ -158,6 +159,30 @@ def test_weights_in_bfloat16_stay_near(tmp_path):
     keep(make_trainer(has_even, *ROUNDED), first)
     side_by_side(2, lambda: keep(make_trainer(has_even, *ROUNDED), two), tmp_path)
     assert furthest(two / "weights", first / "weights") < 0.05
+
+
+def scaled(place: Path) -> None:
+    """Two steps in float16 whose first scale is too large by far."""
+    half = ("optim.precision=float16", "rollout.mismatch_limit=1")
+    trainer = make_trainer(has_even, *SMALL, "algo=grpo", "steps=2", *half)
+    loss_scale = trainer.updater.loss_scale
+    loss_scale.load_state_dict(loss_scale.state_dict() | {"scale": 2.0**25})
+    keep(trainer, place)
+    (place / f"scale-{rank()}").write_text(json.dumps(loss_scale.state_dict()))
+
+
+@pytest.mark.slow
+def test_an_overflow_in_the_shard_of_one_process_halves_the_scale_of_all(tmp_path):
+    alone, two = tmp_path / "alone", tmp_path / "two"
+    side_by_side(2, lambda: scaled(two), tmp_path)
+    scaled(alone)
+    rows, expected = (json.loads((place / "metrics").read_text()) for place in (two, alone))
+    assert [row["overflows"] for row in rows] == [row["overflows"] for row in expected]
+    assert rows[0]["overflows"] > 0
+    assert [row["updates_skipped"] for row in rows] == [0, 0]
+    scales = {(two / f"scale-{number}").read_text() for number in (0, 1)}
+    assert scales == {(alone / "scale-0").read_text()}
+    assert furthest(two / "weights", alone / "weights") < 1e-3
 
 
 def families(place: Path) -> None:

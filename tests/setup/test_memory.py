@@ -418,6 +418,13 @@ def test_what_needs_less_is_named_cheapest_first_unless_it_is_set():
     assert last.endswith("--lora 32 --set optim.offload=all")
     assert (changed.optim.offload, changed.optim.micro_tokens) == ("all", 1)
     assert (changed.lora.rank, changed.rollout.kv_budget_mb) == (32, 1)
+    halves = [half.replace("bfloat16", "float16") for half in HALVES[1:]]
+    assert needed(*halves) == needed(*HALVES[1:]) != needed(*FLOAT)
+    in_float16 = settings(*FIXED, *halves)
+    for machine in (CPU, H100):  # whose weights in bfloat16 would be computed with in bfloat16
+        assert "bfloat16" not in str(
+            [text for text, _ in Memory(TINY, machine).smaller(in_float16)]
+        )
     fixed = Memory(replace(TINY, can_recompute=False), CPU)
     assert next(text for text, _ in fixed.smaller(config)) == "--set optim.micro_tokens=1"
     larger = settings(*FIXED, *FLOAT)

@@ -374,6 +374,7 @@ def test_rejected_responses_count_in_the_baseline_and_do_not_train():
         ("float32", None, 1e-3, False),
         ("float32", GeometricMask(), 1e-6, False),
         ("bfloat16", None, None, True),
+        ("float16", None, 1e-3, True),
         ("bfloat16", None, 1e-3, True),
         ("bfloat16", GeometricMask(), 1e-3, False),  # it compares the engine's with a pass
     ],
