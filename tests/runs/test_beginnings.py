@@ -5,17 +5,23 @@ its kernels are held against those weights, which may be nats off the ones that 
 """
 
 import json
+from copy import deepcopy
 
 import pytest
 import torch
+from conftest import random_model
+from families import VOCAB
 from pretended_gpu import on_pretended_gpu
 from small_models import save_small_model
+from small_trainer import has_even, make_trainer
 from transformers import PreTrainedModel
 
 from rlvr_cli.cli import train as module
 from rlvr_cli.cli.python import train
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.model import packing
 from rlvr_cli.model.adapter import trained
-from rlvr_cli.model.forward import own_logprobs
+from rlvr_cli.model.forward import choose_forward, own_logprobs
 from rlvr_cli.model.loading import load_model
 from rlvr_cli.model.policy import check_as_trained
 from rlvr_cli.ranks.group import local_shard
@@ -100,3 +106,16 @@ def test_a_run_begins_with_the_weights_that_it_names(kind, precision, tmp_path, 
         return
     done, report = on_pretended_gpu(tmp_path, program=run_all)
     assert (done.rc, report.mixed) == (0, []), done.err
+
+
+def test_it_is_refused_if_what_trains_gives_other_numbers(monkeypatch):
+    model = random_model()
+    samples = [([2, 3, 4], [5, 6, 7, 1]), ([8, 9], [10, 1])]
+    forward = choose_forward(model, VOCAB, samples, context=128)
+    settings = ("optim.precision=bfloat16", "rollout.precision=float32")
+    make_trainer(has_even, *settings, model=deepcopy(model), forward=forward)
+    monkeypatch.setattr(
+        packing, "packed_attention", lambda query, *_: torch.zeros_like(query).transpose(1, 2)
+    )
+    with pytest.raises(UserError, match=r"nats off its own in float32, 0\.1 allowed"):
+        make_trainer(has_even, *settings, model=model, forward=forward)

@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import random
+from collections.abc import Callable
 from functools import cache
 
 import oracle
@@ -11,6 +12,7 @@ import torch
 from conftest import double_model
 from families import VOCAB
 from small_samples import Row, rows_of, samples_of
+from transformers import PreTrainedModel
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
@@ -78,17 +80,24 @@ class Learner:
 
     updater_class = Updater
 
-    def __init__(self, algo: Algorithm, micro_tokens: int = 10_000, **optim: object) -> None:
-        model = double_model(seed=0)
+    def __init__(
+        self,
+        algo: Algorithm,
+        micro_tokens: int = 10_000,
+        make_model: Callable[..., PreTrainedModel] = double_model,
+        **optim: object,
+    ) -> None:
+        model = make_model(seed=0)
         self.algo = algo
         self.policy = Policy(model, VOCAB, TEMPERATURE)
         self.reference, self.critic = None, None
         if algo.has_reference_model:
-            self.reference = Policy(double_model(seed=1), VOCAB, TEMPERATURE)
+            self.reference = Policy(make_model(seed=1), VOCAB, TEMPERATURE)
         if algo.critic is not None:
             self.critic = models.Critic(model, algo.critic.kind == "own")
+            head = self.critic.head.weight
             torch.manual_seed(2)
-            torch.nn.init.normal_(self.critic.head.weight)
+            head.data.copy_(torch.randn(head.shape))  # the same numbers in every type
         settings = OptimConfig(**{"lr": 0.0, "critic_lr": 0.0, "grad_clip": 1e9} | optim)
         settings = settings.model_copy(update={"micro_tokens": micro_tokens})
         self.micro_tokens = micro_tokens
@@ -176,6 +185,27 @@ def oracle_responses(learner: Learner, rows: list[Row]) -> list[oracle.Response]
     return responses
 
 
+def papers_loss(learner: Learner, rows: list[Row]) -> torch.Tensor:
+    """The loss of policy and critic on these rows, summed by the oracle."""
+    algo = learner.algo
+    right_tokens = sum(len(row.response_ids) for row in rows if row.is_correct)
+    tokens = sum(len(row.response_ids) for row in rows)
+    n = LossDenominators(tokens, len(rows), MAX_TOKENS, right_tokens)
+    kl_coef = 0.0 if algo.kl is None else algo.kl.coef
+    loss = oracle.policy_loss(algo, oracle_responses(learner, rows), n, kl_coef)
+    if learner.critic is not None:
+        for row in rows:
+            values = token_values(learner, row)[:-1]
+            loss = loss + oracle.critic_loss(
+                critic=algo.critic,
+                values=values,
+                old_values=row.old_values.tolist(),
+                returns=row.returns.tolist(),
+                tokens=tokens,
+            )
+    return loss
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_loss_and_gradient_equal_the_papers_sums(name):
     algo = once(ALGORITHMS[name])
@@ -185,21 +215,7 @@ def test_loss_and_gradient_equal_the_papers_sums(name):
     metrics = learner.train(rows, STEP, 0)
     ours = learner.gradients()
     learner.updater.optimizer.zero_grad()
-    right_tokens = sum(len(row.response_ids) for row in rows if row.is_correct)
-    tokens = sum(len(row.response_ids) for row in rows)
-    n = LossDenominators(tokens, len(rows), MAX_TOKENS, right_tokens)
-    kl_coef = 0.0 if algo.kl is None else algo.kl.coef
-    expected = oracle.policy_loss(algo, oracle_responses(learner, rows), n, kl_coef)
-    if learner.critic is not None:
-        for row in rows:
-            values = token_values(learner, row)[:-1]
-            expected = expected + oracle.critic_loss(
-                critic=algo.critic,
-                values=values,
-                old_values=row.old_values.tolist(),
-                returns=row.returns.tolist(),
-                tokens=tokens,
-            )
+    expected = papers_loss(learner, rows)
     expected.backward()
     assert metrics["loss"] == pytest.approx(expected.item(), abs=1e-10)
     for key, gradient in learner.gradients().items():
