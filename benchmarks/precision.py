@@ -33,6 +33,7 @@ from unittest.mock import patch
 import smollm
 import torch
 from additions import write as write_additions
+from gpu_run import PARITY
 from torch import Tensor
 
 from rlvr_cli import evaluate, train
@@ -45,7 +46,7 @@ from rlvr_cli.algorithm.objective import (
 )
 from rlvr_cli.algorithm.samples import TOKEN_FIGURES, Samples
 from rlvr_cli.config import Config, resolve, set_layer
-from rlvr_cli.config.sections import GuardsConfig
+from rlvr_cli.config.sections import GuardsConfig, RolloutConfig
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.estimators import crossed_difference
@@ -285,7 +286,8 @@ def batches(trainer: Trainer, samples: Samples, chosen: dict[str, Weights]) -> l
 def compare_gradients(model: str, found: list[Batch]) -> None:
     """Print cosine and norm of each gradient beside float32's on the same samples."""
     exact = []
-    with trainer_of(settings(model, "float32"), tales()) as trainer:
+    config = settings(model, "float32", f"rollout.max_tokens={max(LENGTHS)}")
+    with trainer_of(config, tales()) as trainer:
         for batch in found:
             exact.append(gradient(trainer, batch.samples, torch.ones_like(batch.samples.mask)))
     heads = [f"{rows} x {tokens}: cosine, norm" for rows, tokens in SHAPES]
@@ -327,10 +329,16 @@ def copied(trainer: Trainer) -> dict[str, Tensor]:
     return {name: full_tensor(tensor).detach().bfloat16() for name, tensor in named}
 
 
-def measure_faults(model: str, precision: str) -> None:
-    """Run small steps, plant one fault at a time, and print what the guard says."""
+def measure_faults(model: str, precision: str, place: Path) -> None:
+    """Run small steps, plant one fault at a time, and print what the guard says. Responses are paid
+    by a parity of their text, so that each step has a signal."""
     steps = HEALTHY + len(FAULTS) * (BETWEEN + 1)
+    reward = place / "parity.py"
+    reward.write_text(PARITY)
     sizes = ("rollout.prompts=8", "rollout.samples=4", "rollout.max_tokens=24", f"steps={steps}")
+    # The limit at which a run stops, so that larger faults do not end this one.
+    limit = RolloutConfig().mismatch_limit
+    sizes = (*sizes, f"reward.functions=[{reward}]", "rollout.mismatch_limit=100")
     planted = {HEALTHY + 1 + number * (BETWEEN + 1): fault for number, fault in enumerate(FAULTS)}
     # The weights of an age are those at the end of an earlier step.
     wanted = {step - 1 - fault.age for step, fault in planted.items() if fault.age is not None}
@@ -361,17 +369,23 @@ def measure_faults(model: str, precision: str) -> None:
             if fault is None and said:
                 false_alarms.append(step)
             if fault is not None:
-                healthy = [row["mismatch"] for row in history[-11:-1] if row.get("mismatch")]
+                healthy = [row["mismatch"] for row in history[-6:-1] if row.get("mismatch")]
                 usual = statistics.median(healthy)
-                cells = (f"{gap:.4f}", f"{gap / usual:.2f}", "yes" if said else "no")
+                answer = "yes" if said else "no"
+                if gap > limit:
+                    answer = "the run stops"
+                cells = (f"{gap:.4f}", f"{gap / usual:.2f}", answer)
                 lines.append(f"| {name} | {' | '.join(cells)} |")
             if step in wanted:
                 kept[step] = copied(trainer)
     gaps = [row["mismatch"] for row in history[:HEALTHY] if row.get("mismatch")]
-    print(f"\n### Faults in {precision}: {HEALTHY} healthy steps of 32 responses before the first")
-    print(f"mean gap of a healthy step {statistics.median(gaps):.4f} (median; {min(gaps):.4f} to ")
-    print(f"{max(gaps):.4f}); warnings in healthy steps: {false_alarms or 'none'}\n")
-    print("| fault | mean gap, nats | times the median of 10 steps before | said in its step |")
+    print(
+        f"\n### Faults in {precision}: {HEALTHY} healthy steps of 32 responses, then one in four "
+        f"with a fault\n\nmean gap of the first {HEALTHY} steps {statistics.median(gaps):.4f} nats "
+        f"(median; {min(gaps):.4f} to {max(gaps):.4f}); warnings in healthy steps: "
+        f"{false_alarms or 'none'}\n"
+    )
+    print("| fault | mean gap, nats | times the median of the steps before | said in its step |")
     print("| --- | --- | --- | --- |")
     print("\n".join(lines))
 
@@ -457,7 +471,8 @@ def main() -> None:
     if "lengths" in args.parts or "gradient" in args.parts:
         measure_lengths(model, args.precision, "gradient" in args.parts)
     if "faults" in args.parts:
-        measure_faults(model, args.precision)
+        with tempfile.TemporaryDirectory() as directory:
+            measure_faults(model, args.precision, Path(directory))
     if "learning" in args.parts:
         measure_learning(model, args.precision, args.seeds)
 
