@@ -185,7 +185,10 @@ def test_float32_on_a_gpu_gives_the_figures_of_a_cpu(models, tmp_path):
     assert expected["ref_kl"] > 1e-4
 
 
-@pytest.mark.parametrize("options", [(), ("--lora", "2", "--set", "optim.offload=all")])
+OFFLOADED = ("--lora", "2", "--set", "optim.offload=all")
+
+
+@pytest.mark.parametrize("options", [(), pytest.param(OFFLOADED, marks=pytest.mark.slow)])
 def test_a_card_without_bfloat16_trains_in_float16(options, models, tmp_path):
     command_line = command(tmp_path, models, "--steps", "1", "--algo", "grpo", *options)
     result, report = on_pretended_gpu(tmp_path, *command_line, capability=TURING)

@@ -86,7 +86,13 @@ def copy(trainer: Trainer, settings: tuple[str, ...]) -> Trainer:
     return other
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize(
+    "preset",
+    [
+        pytest.param(name, marks=pytest.mark.slow if name.startswith("float16") else ())
+        for name in PRESETS
+    ],
+)
 def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
     settings = (*PRESETS[preset], f"steps={STEPS}")
     trainer = make_trainer(has_even, *settings)

@@ -29,7 +29,7 @@ def wide_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("words", "remedy"),
     [
         (
-            ["train", "--check", PRECISIONS["optim"]],
+            ["train", "--check", "--limit", "8", PRECISIONS["optim"]],
             "rollout.precision=float32 --set optim.precision=float32",
         ),
         (["sample", "1 + 1", PRECISIONS["rollout"]], "rollout.precision=float32"),

@@ -106,7 +106,11 @@ def trainer_at(scale: float, *settings: str) -> Trainer:
 
 
 @pytest.mark.parametrize(
-    "settings", [("algo=ppo", "algorithm.advantage.critic.warmup=0"), ("algo=grpo", "lora.rank=2")]
+    "settings",
+    [
+        ("algo=ppo", "algorithm.advantage.critic.warmup=0", "algorithm.epochs=1"),
+        pytest.param(("algo=grpo", "lora.rank=2"), marks=pytest.mark.slow),
+    ],
 )
 def test_a_planted_overflow_costs_no_batch(settings, tmp_path: Path):
     """With a scale too large by far, weights, moments and figures are those of a good one."""
