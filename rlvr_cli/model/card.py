@@ -55,10 +55,7 @@ def kernel_error(card: Card) -> str | None:
     elif card.capability < _TURING:
         release = torch.__version__.split("+")[0]
         tag = f"cu{_OLD_CUDA.replace('.', '')}"
-        remedy = (
-            f"take the build for CUDA {_OLD_CUDA} (pip install torch=={release} --index-url "
-            f"https://download.pytorch.org/whl/{tag})"
-        )
+        remedy = f"take the build of torch {release} for CUDA {_OLD_CUDA}, {release}+{tag}"
     return (
         f"{card}: torch {torch.__version__} has no kernels for it, only {' '.join(architectures)}: "
         f"{remedy}, or hide it with CUDA_VISIBLE_DEVICES="

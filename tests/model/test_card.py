@@ -54,11 +54,7 @@ def test_bfloat16_came_with_ampere(capability, half):
     ("capability", "remedy"),
     [
         ((3, 7), "no build that rlvr was tried with has them"),
-        (
-            (7, 0),
-            "take the build for CUDA 12.6 (pip install torch==2.13.0 --index-url "
-            "https://download.pytorch.org/whl/cu126)",
-        ),
+        ((7, 0), "take the build of torch 2.13.0 for CUDA 12.6, 2.13.0+cu126"),
         ((13, 0), "take a build for a newer CUDA"),
     ],
 )
