@@ -87,8 +87,8 @@ def test_runs_are_compared_where_all_have_been():
         "| slow | 0 / 5 / 10 / 20 | 0 / 20 / 40 / 80 | 0 / 50 / 100 / 200 |",
         "| fast | 0 / 2 / 5 / 10 | 0 / 2 / 5 / 10 | 0 / 100 / 200 / 400 |",
     ]
-    assert lines[10].startswith("| arm | response_length | entropy | mixed_share | clip_fraction |")
-    assert lines[12:] == [f"| slow | - | 0.5 {5 * '| - '}|", f"| fast | - | 0.1 {5 * '| - '}|"]
+    assert lines[10].startswith("| arm | response_length | entropy | sampled_entropy | mixed_share")
+    assert lines[12:] == [f"| slow | - | 0.5 {6 * '| - '}|", f"| fast | - | 0.1 {6 * '| - '}|"]
 
 
 def test_arms_are_paired_by_the_seeds_that_both_have():

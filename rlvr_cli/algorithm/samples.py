@@ -63,7 +63,8 @@ class Samples:
     """ADVANTAGE."""
     returns: Tensor | None = None
     passes: Tensor | None = None
-    """UPDATE, [B]: how often the row was passed. 0 for a row without a part in the gradient."""
+    """UPDATE, [B]: how often the row was passed. Of rows without a part in the gradient only those
+    that a mini-batch needs are."""
 
     def __len__(self) -> int:
         return len(self.response_ids)
