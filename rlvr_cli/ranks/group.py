@@ -210,7 +210,8 @@ def shard(
                 **options,
             )
             assert isinstance(part, FSDPModule)
-            part.set_gradient_divide_factor(1.0)
+            if world() > 1:  # alone, FSDP2 would make one more copy of all gradients for it
+                part.set_gradient_divide_factor(1.0)
             part.set_force_sum_reduction_for_comms(True)  # gloo has no other way to sum
             if unused_parameters_are_reduced():  # experts that one process did not ask
                 part.set_reduce_scatter_unused_params(True)

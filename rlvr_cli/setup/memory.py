@@ -36,7 +36,8 @@ _FROZEN_VECTORS = 2
 
 # Tensors of one chunk: logits, log-softmax, softmax, and two for the gradient (model/head.py).
 _LOGIT_COPIES = 5
-# The gradient of the output layer, and that of the chunk that is added to it.
+# The gradient of the output layer, and that of the chunk that is added to it. A CPU adds in place,
+# but may hold the weights themselves in float32 instead.
 _OUTPUT_GRADIENTS = 2
 # Copies of a layer's gradients: two to reduce them, and one for the layer before it.
 _REDUCED_COPIES = 3
@@ -380,6 +381,9 @@ def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts
     trained_output = model.output_layer if trains_all else 0
     rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens_of_a_pass(config))
     step_gradients = trained.models * trained.bytes_per_parameter * trained.parameters // world()
+    # A CPU multiplies by the output layer in float32 (model/head.py).
+    is_half_on_cpu = device == "cpu" and optim.precision != "float32"
+    factor = model.output_layer if is_half_on_cpu and not trains_all else 0
     rounded = 0
     if trains_all and optim.weights == "bfloat16" and optim.offload != "all":
         rounded = model.largest
@@ -390,6 +394,7 @@ def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts
             "forward and backward": graph.stored,
             "logits": _LOGIT_COPIES * _FLOAT_BYTES * model.vocabulary * rows,
             "gradients of the output layer": _OUTPUT_GRADIENTS * _FLOAT_BYTES * trained_output,
+            "output layer in float32": _FLOAT_BYTES * factor,
         },
         "backward through the last layer": {
             GRADIENTS: gradients,

@@ -157,6 +157,19 @@ def test_on_a_cpu_the_mask_is_used(kind, monkeypatch):
     assert packed_attention(q, q, q, layout, None).dtype == kind
 
 
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_a_cpu_computes_attention_in_float32_and_rounds_it_once(kind):
+    layout = pack(PROMPTS, RESPONSES, CPU, torch.float32).layout
+    given = [torch.randn(1, 2, 7, 8, dtype=kind, requires_grad=True) for _ in range(3)]
+    wide = [tensor.detach().float().requires_grad_() for tensor in given]
+    results = [packed_attention(*tensors, layout, None) for tensors in (given, wide)]
+    assert torch.equal(results[0], results[1].to(kind))
+    for result in results:
+        result.sum().backward()
+    for tensor, expected in zip(given, wide, strict=True):
+        assert torch.equal(tensor.grad, expected.grad.to(kind))
+
+
 @pytest.mark.parametrize(
     ("kind", "capability", "width", "takes_runs"),
     [

@@ -33,6 +33,12 @@ _TOLERANCE = 1e-4
 """The difference, as a share of the largest logit, that another order of summation may cause."""
 _ROUNDINGS = 8
 """The tolerance in roundings of the largest logit, for numbers of 16 bits."""
+_TRIED = (8, 6)
+"""Rows, and tokens of each, on which the quick layers are tried."""
+_AGREEING = 0.75
+"""The share of these rows that must be within the tolerance in 16 bits, where a model can amplify a
+rounding: after the control tokens 1 2 3 2, SmolLM2 in bfloat16 is 0.7 of its largest logit off
+itself. What the layers compute wrong is wrong in all rows."""
 
 
 class GroupLayer(CacheLayerMixin):
@@ -250,9 +256,11 @@ def quick_layers(model: Any) -> QuickLayers | None:
     candidate = QuickLayers(model)
     cache = GroupCache()
     device = model.device
-    ids = torch.tensor([[1, 2, 3, 2], [3, 0, 1, 1]], device=device)
-    rows = torch.arange(2, device=device)
-    lengths = torch.tensor([3, 3], device=device)
+    B, T = _TRIED
+    vocab_size = len(candidate.head.weight)
+    ids = torch.randint(vocab_size, (B, T), generator=torch.Generator().manual_seed(0)).to(device)
+    rows = torch.arange(B, device=device)
+    lengths = torch.full((B,), T - 1, device=device)
     try:
         model.base_model(input_ids=ids[:, :-1], past_key_values=cache, use_cache=True)
         cache.start(rows, lengths)
@@ -260,9 +268,11 @@ def quick_layers(model: Any) -> QuickLayers | None:
         expected = model(input_ids=ids, use_cache=False).logits[:, -1]
     except Exception:  # whatever a model does with what it does not know
         return None
-    tolerance = max(_TOLERANCE, _ROUNDINGS * torch.finfo(expected.dtype).eps)
-    is_right = (logits - expected).abs() <= tolerance * expected.abs().max()
-    return candidate if bool(is_right.all()) else None
+    numbers = torch.finfo(expected.dtype)
+    tolerance = max(_TOLERANCE, _ROUNDINGS * numbers.eps)
+    is_right_BV = (logits - expected).abs() <= tolerance * expected.abs().amax(-1, keepdim=True)
+    share = float(is_right_BV.all(-1).float().mean())
+    return candidate if share >= (1.0 if numbers.bits > 16 else _AGREEING) else None
 
 
 def _linear(module: Any, hidden: Tensor) -> Tensor:

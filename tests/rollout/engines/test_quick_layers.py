@@ -12,6 +12,7 @@ from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 
 PROMPTS = [[5, 6, 7, 8], [9], [10, 11]]
 QUICK = ["llama", "qwen2-tied", "qwen2-untied"]
+HALVES = [torch.bfloat16, torch.float16]
 
 
 def test_which_families_are_of_llamas_build():
@@ -49,6 +50,48 @@ def test_in_16_bits_they_are_as_near_to_float32_as_the_modules_are(family):
     errors = [float((logits - expected).abs().mean()) for logits in (by_layers, by_modules)]
     assert by_layers.dtype == torch.bfloat16
     assert 0 < errors[0] < 1.2 * errors[1]
+
+
+def without_positions(model, monkeypatch):
+    logits = QuickLayers.logits
+    monkeypatch.setattr(
+        QuickLayers,
+        "logits",
+        lambda layers, token_B, position_B, cache: logits(layers, token_B, 0 * position_B, cache),
+    )
+
+
+def with_a_norm_that_is_a_fifth_larger(model, monkeypatch):
+    norm = model.base_model.layers[0].post_attention_layernorm
+    norm.register_forward_hook(lambda module, inputs, output: 1.2 * output)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("family", QUICK)
+@pytest.mark.parametrize("plant", [without_positions, with_a_norm_that_is_a_fifth_larger])
+def test_in_16_bits_they_are_taken_and_with_a_fault_refused(family, plant, dtype, monkeypatch):
+    model = cast(random_model(family), dtype)
+    assert quick_layers(model) is not None
+    plant(model, monkeypatch)
+    assert quick_layers(model) is None
+
+
+def test_in_16_bits_a_row_that_amplifies_roundings_is_no_fault(monkeypatch):
+    """One row of eight may be off. Half of them, or one in float32, may not."""
+    logits = QuickLayers.logits
+
+    def is_quick(dtype, rows_off):
+        def changed(layers, *given):
+            result = logits(layers, *given)
+            result[:rows_off] *= 2
+            return result
+
+        monkeypatch.setattr(QuickLayers, "logits", changed)
+        return quick_layers(cast(random_model(), dtype)) is not None
+
+    assert is_quick(torch.bfloat16, 1)
+    assert not is_quick(torch.bfloat16, 4)
+    assert not is_quick(torch.float32, 1)
 
 
 def test_a_model_that_computes_something_else_keeps_its_modules():
