@@ -429,8 +429,8 @@ def check_agreement(mismatch: float, limit: float, step: int) -> None:
     """Raise EngineError if engine and trainer disagree about tokens that were just sampled.
 
     `mismatch` is the mean over those tokens of |engine - trainer| log-probability. Equal weights
-    give 1e-6 in float32, and 0.002 to 0.04 in bfloat16, by the model. Weights that a push left stale
-    or incomplete give several tenths.
+    give 1e-6 in float32, and 0.002 to 0.04 in bfloat16, by the model. Weights that a push left
+    stale or incomplete give several tenths.
     """
     if mismatch <= limit:  # nan is not
         return
