@@ -76,9 +76,15 @@ def trained(model: Module) -> list[Parameter]:
 
 @contextmanager
 def switched_off(model: Module) -> Iterator[None]:
-    """Run the model without its adapter, as it was before training."""
+    """Run the model without its adapter, as it was before training.
+
+    What trains stays marked so, because FSDP2 asks for it in its first pass, which may be this one.
+    """
+    parameters = trained(model)
     for layer in layers(model):
         layer.enable_adapters(False)
+    for parameter in parameters:
+        parameter.requires_grad_(True)
     try:
         yield
     finally:
