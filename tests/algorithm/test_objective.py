@@ -312,3 +312,16 @@ def test_explained_variance():
     # errors 0, 0, 1: variance 2/9 against 2/3
     assert explained_variance(tensor(1, 2, 2, 0)[None], returns, mask) == pytest.approx(2 / 3)
     assert explained_variance(returns, torch.ones_like(returns), mask) == 0.0
+
+
+@pytest.mark.parametrize(("T", "rejected"), [(4, 0.6892), (100, 0.0455)])
+def test_a_bound_on_a_mean_knows_the_length_and_one_on_a_token_does_not(T, rejected):
+    """Gaps of 0.05 nats: a mean of T is outside of 0.01 with the probability of a normal variable
+    beyond 0.4 and 2, and the mean of exp(gap) is exp(0.05^2 / 2) at any length."""
+    gaps = 0.05 * torch.randn(40_000, T, generator=torch.Generator().manual_seed(T))
+    mask = torch.ones_like(gaps)
+    kept = geometric_mask(gaps, mask, math.exp(-0.01), math.exp(0.01))[:, 0]
+    assert 1 - kept.mean().item() == pytest.approx(rejected, abs=0.01)
+    weights = truncated_weight(gaps, mask, 2.0)
+    assert weights.mean(1).gt(0).all()
+    assert weights.mean().item() == pytest.approx(math.exp(0.05**2 / 2), abs=1e-3)
