@@ -78,8 +78,19 @@ class Beginnings:
             torch.testing.assert_close(actual, weight, rtol=self.rounding, atol=self.rounding)
 
 
-@pytest.mark.parametrize("precision", LIMITS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "precision"),
+    [
+        pytest.param(
+            kind,
+            precision,
+            # The pretended GPU takes seconds, and the other type meets the same code.
+            marks=[pytest.mark.slow] if (kind, precision) == ("offload", "float32") else [],
+        )
+        for kind in KINDS
+        for precision in LIMITS
+    ],
+)
 def test_a_run_begins_with_the_weights_that_it_names(kind, precision, tmp_path, monkeypatch):
     rounded = {"optim.weights": precision} if kind == "LoRA" else {}
     common = {"engine": "transformers", "optim.compile": "off", "optim.precision": precision}
