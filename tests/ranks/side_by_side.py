@@ -8,12 +8,15 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch.distributed as dist
 
 from rlvr_cli.ranks.group import start
 
 _LIMIT_S = 900.0
+_left_behind: list[Any] = []
+"""Groups of the process that forked: the end of one waits for its threads, which no fork has."""
 
 
 def side_by_side(count: int, work: Callable[[], object], place: Path) -> None:
@@ -56,6 +59,7 @@ def _forked(rank: int, common: dict[str, str], work: Callable[[], object], place
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
         os.environ |= common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         if dist.is_initialized():  # a test before has left a group of one
+            _left_behind.extend(dist.distributed_c10d._world.pg_map)
             dist.destroy_process_group()
         start()
         work()
