@@ -18,7 +18,6 @@ Engine and trainer compute as a run does with these settings. Prints Markdown.
 """
 
 import argparse
-import random
 import statistics
 import sys
 import tempfile
@@ -30,9 +29,9 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
+import additions
 import smollm
 import torch
-from additions import write as write_additions
 from gpu_run import PARITY
 from torch import Tensor
 
@@ -77,6 +76,8 @@ HEALTHY = 51
 """Steps before the first fault: one more than the oldest weights need."""
 BETWEEN = 3
 """Healthy steps from one fault to the next."""
+SUMS = 200
+"""Problems of the run with faults, of which a step draws eight."""
 STALE_NORM = "model.layers.15.post_attention_layernorm.weight"
 THEMES = ("a river", "a clock", "two friends", "a lost key", "the moon", "a train", "bread", "snow")
 
@@ -160,14 +161,10 @@ def tales() -> list[Problem]:
     ]
 
 
-def additions(count: int) -> list[Problem]:
-    """Return the problems of recipes/smollm2.yaml, by a seed."""
-    rng = random.Random(0)
-    pairs = [(rng.randint(1, 49), rng.randint(1, 49)) for _ in range(count)]
-    return [
-        Problem(f"{a}+{b}", f"Calculate {a} + {b}. Reply with the sum only.", str(a + b))
-        for a, b in pairs
-    ]
+def sums() -> list[Problem]:
+    """Return the first problems that recipes/smollm2.yaml trains on."""
+    rows = additions.problems()["train"][:SUMS]
+    return [Problem(str(n), row["problem"], str(row["answer"])) for n, row in enumerate(rows)]
 
 
 def rows_of(prompt_ids: list, response_ids: list, logprobs: Sequence[Sequence[float]]) -> Samples:
@@ -345,7 +342,7 @@ def measure_faults(model: str, precision: str, place: Path) -> None:
     history: list[dict] = []
     lines = []
     false_alarms = []
-    with trainer_of(settings(model, precision, *sizes), additions(200)) as trainer:
+    with trainer_of(settings(model, precision, *sizes), sums()) as trainer:
         engine = trainer.session.engine
         kept = {0: copied(trainer)}
         params = trainer.params
@@ -441,7 +438,7 @@ def measure_learning(model: str, precision: str, seeds: Sequence[int]) -> None:
     exact: list[list[float]] = []
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
-        write_additions(place)
+        additions.write(place)
         for name, (arm, is_late) in arms.items():
             right = [learned(model, place, seed, arm, is_late) for seed in seeds]
             exact = exact or right

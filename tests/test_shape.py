@@ -39,7 +39,7 @@ VERIFIER_FLOORS = [
 ]
 
 
-NODES = {"rlvr_cli": 88_992, "verifiers": 26_584}
+NODES = {"rlvr_cli": 89_004, "verifiers": 26_584}
 """How much each package says, in statements and expressions of its syntax trees. A feature raises
 it by what it says; layout, names, comments and constants are free."""
 

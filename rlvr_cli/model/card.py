@@ -67,7 +67,7 @@ def has_kernels(capability: Capability, architectures: Sequence[str]) -> bool:
 
     Names that are not of this maker (gfx90a), and an empty list, are not judged.
     """
-    codes = [code for name in architectures if (code := _ARCHITECTURE.fullmatch(name))]
+    codes = list(filter(None, map(_ARCHITECTURE.fullmatch, architectures)))
     return not codes or any(_runs(code, capability) for code in codes)
 
 

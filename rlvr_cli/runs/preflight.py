@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from rlvr_cli.algorithm.group_filter import trains, with_signal
 from rlvr_cli.algorithm.loss import rejected
-from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.config import Config
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console.display import Display
@@ -68,19 +67,22 @@ def preflight(
 
 def review_correction(trainer: Trainer, groups: Sequence[Group]) -> Review:
     """Return a line on the share of the probe that the correction rejects, and a warning if that is
-    much. Return nothing if the correction never rejects."""
+    much. Return nothing if the correction never rejects, or if no response may train."""
     config = trainer.config
     algo = config.algorithm
     if algo.correction is None or not algo.correction.rejects:
         return [], []
-    samples = to_samples(groups, algo, config.rollout.max_tokens, trainer.weight_version)
+    samples = trainer.samples_of(groups)
+    if not len(samples):
+        return [], []
     engine = trainer.session.engine
     engine.sleep()
     add_logprobs(samples, algo, config.optim.micro_tokens, trainer.policy)
     engine.sync_weights(merged_parameters(trainer.session.policy.model))
     engine.wake()
     is_rejected = rejected(samples, algo)
-    share = float(is_rejected.double().mean()) if is_rejected is not None else 0.0
+    assert is_rejected is not None
+    share = float(is_rejected.double().mean())
     text = f"{algo.correction.kind} would reject {share:.0%} of the {len(samples)} responses"
     findings = []
     if share > config.guards.rejected_share:

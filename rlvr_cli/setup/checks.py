@@ -68,7 +68,7 @@ def check_range(name: str, model: Any, sample: Sample, config: Config, training:
         return
     layer, size = largest_activation(model, sample)
     if size > torch.finfo(torch.float16).max:
-        remedy = " ".join(f"--set {name}=float32" for name in settings)
+        remedy = " ".join(f"--set {setting}=float32" for setting in settings)
         raise UserError(
             f"--model {name}: it cannot compute in float16, whose numbers end at 65504: "
             f"{layer} has {size:.3g}; take {remedy}"

@@ -145,11 +145,12 @@ def _furthest(responses: Sequence[StoredTokens]) -> tuple[str, list[list[str]]]:
     """
     if not responses:
         return "", []
-    passed = [(response, by_name) for response in responses if (by_name := response.figures)]
+    passed = [response for response in responses if response.figures is not None]
     n_null = len(responses) - len(passed)
     tokens: list[tuple[float, list[str]]] = []
-    for response, by_name in passed:
-        for text, *figures in zip(response.text, *by_name.values(), strict=True):
+    for response in passed:
+        columns = (response.figures or {}).values()
+        for text, *figures in zip(response.text, *columns, strict=True):
             quoted = json.dumps(text, ensure_ascii=False)[:_TEXT]
             cells = [quoted, f"{response.group}.{response.sample}"]
             cells += map("{:.3f}".format, figures[:4])

@@ -52,13 +52,13 @@ class LossScale:
         figures = run(True)
         if not self.is_on:
             return figures, 0
-        first_scale = self.scaler.get_scale() if not _is_finite(figures) else None
+        first_scale = self.scaler.get_scale() if not is_finite(figures) else None
         repeats = 0
         while _overflowed(figures) and repeats < _RETRIES:
             repeats += 1
             self.scaler.update()
             figures = run(False)
-        self.scaler.update(None if _is_finite(figures) else first_scale)
+        self.scaler.update(None if is_finite(figures) else first_scale)
         return figures, repeats
 
     def state_dict(self) -> JsonObject:
@@ -72,11 +72,12 @@ class LossScale:
             self.scaler.load_state_dict(state)
 
 
-def _is_finite(figures: dict[str, float]) -> bool:
+def is_finite(figures: dict[str, float]) -> bool:
+    """Return whether all figures of a mini-batch are finite."""
     return all(math.isfinite(value) for value in figures.values())
 
 
 def _overflowed(figures: dict[str, float]) -> bool:
     """Return whether gradients are not finite, though the losses that they are of are."""
     losses = {name: value for name, value in figures.items() if name not in NORMS}
-    return _is_finite(losses) and not _is_finite(figures)
+    return is_finite(losses) and not is_finite(figures)

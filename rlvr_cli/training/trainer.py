@@ -107,14 +107,7 @@ class Trainer:
                 batch.add(groups)  # FILTER: keep only the groups that train
             self.carried_groups = batch.finish()
             record.rested = self.order.cursor - start_cursor - len(batch.sampled)
-        samples = to_samples(
-            batch.groups,
-            algo,
-            max_tokens,
-            self.weight_version,
-            terms=config.reward.terms,
-            tokenizer=self.session.policy.tokenizer,
-        )
+        samples = self.samples_of(batch.groups)
         self.is_between_steps = False
         no_signal = self._no_signal_reason(batch, samples)
         if no_signal is None or self._still_updates(no_signal, samples):
@@ -159,6 +152,17 @@ class Trainer:
         self.step = step
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried_groups), no_signal)
+
+    def samples_of(self, groups: Sequence[Group]) -> Samples:
+        """Return the responses of these groups that may train as a batch."""
+        return to_samples(
+            groups,
+            self.config.algorithm,
+            self.params.max_tokens,
+            self.weight_version,
+            terms=self.config.reward.terms,
+            tokenizer=self.session.policy.tokenizer,
+        )
 
     def _stream(self, prompts: Sequence[Prompt], draws: Sequence[Draw]) -> CompletionStream:
         """Return a lazy stream of the prompts' responses, with a seed for each place in the order.

@@ -26,7 +26,7 @@ from rlvr_cli.ranks.group import full_tensor, sum_values, sync_gradients, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.optimizer import new_optimizer, set_rates
 from rlvr_cli.training.record import Watch, counter
-from rlvr_cli.training.scaling import NORMS, LossScale
+from rlvr_cli.training.scaling import NORMS, LossScale, is_finite
 from rlvr_cli.training.state import (
     State,
     load_module,
@@ -261,7 +261,7 @@ class Updater:
 
         figures, overflows = self.loss_scale.passed(run)
         sums["overflows"] += overflows
-        if not all(math.isfinite(value) for value in figures.values()):
+        if not is_finite(figures):
             sums["updates_skipped"] += 1
             return
         fresh = [row for row in passed if samples.is_fresh[row]]

@@ -214,3 +214,27 @@ def test_check_says_what_share_a_correction_would_reject(correction, share):
     else:
         assert said[0] == f"correction {kind} 100% of the 32 responses"
         assert said[1].startswith(f"warning    {kind} 100% of the 32 responses: widen its bounds")
+
+
+def test_a_correction_is_tried_on_rewards_in_places_and_on_no_response_too(tmp_path):
+    """A reward earned before the end needs the tokenizer, and one of None leaves nothing to try."""
+    half = ("--set", "rollout.precision=bfloat16", "--set", "optim.precision=bfloat16")
+    chosen = ("--set", f"algorithm.importance_correction={REJECTS_ALL}")
+    for name, algo, reply, share in (
+        (
+            "places",
+            "reinforce",
+            "[(0, len(response) % 2), (len(response), 1)]",
+            "would reject 100%",
+        ),
+        ("nothing", "dapo", "None", None),
+    ):
+        reward = tmp_path / f"{name}.py"
+        reward.write_text(f"def reward(problem, response):\n    return {reply}\n")
+        done = invoke(
+            "train", "--check", *FEW, *half, *chosen, "--reward", str(reward), "--algo", algo
+        )
+        assert "Traceback" not in done.stderr
+        assert not isinstance(done.exception, TypeError | ValueError | AttributeError)
+        if share is not None:
+            assert share in done.stderr
