@@ -75,7 +75,7 @@ def sampled_groups(model: LoadedModel, args: argparse.Namespace) -> list[Group]:
         rollouts = []
         for sample, completion in enumerate(completions):
             reward = float(index < args.signal and sample % 2 == 0)
-            rollouts.append(Rollout(prompts[index], sample, completion, "", None, reward))
+            rollouts.append(Rollout.of(prompts[index], sample, completion, "", None, reward))
         groups.append(Group(prompts[index], tuple(rollouts), 0))
     return groups
 

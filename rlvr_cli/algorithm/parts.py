@@ -275,7 +275,7 @@ def _groups() -> list[Group]:
             is_right = sample < right
             verdict = Verdict.CORRECT if is_right else Verdict.WRONG
             rollouts.append(
-                Rollout(
+                Rollout.of(
                     prompt=prompt,
                     sample=sample,
                     completion=Completion([1] * length, [-0.5] * length, "stop"),

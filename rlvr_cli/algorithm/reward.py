@@ -13,7 +13,7 @@ from pydantic import field_validator
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.core.settings import Section, setting
-from rlvr_cli.core.types import WITHOUT_VERDICT, Rollout
+from rlvr_cli.core.types import WITHOUT_VERDICT, Response
 from verifiers import Verdict, Verification
 
 MAJORITY = "majority"
@@ -179,13 +179,13 @@ def overlong_penalty(n_tokens: int, max_tokens: int, cache: float) -> float:
     return -min(1.0, max(0.0, (n_tokens - (max_tokens - cache_tokens)) / cache_tokens))
 
 
-def length_penalty(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
+def length_penalty(response: Response, algo: Algorithm, max_tokens: int) -> float:
     """Return what a response's length adds to its reward in training, 0 or less."""
     if not isinstance(algo.overlong, SoftOverlong):
         return 0.0
-    return overlong_penalty(len(rollout.completion.token_ids), max_tokens, algo.overlong.cache)
+    return overlong_penalty(response.n_tokens or 0, max_tokens, algo.overlong.cache)
 
 
-def shaped_reward(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
+def shaped_reward(response: Response, algo: Algorithm, max_tokens: int) -> float:
     """Return the reward of a response in training: its reward, less what its length costs."""
-    return (rollout.reward or 0.0) + length_penalty(rollout, algo, max_tokens)
+    return (response.reward or 0.0) + length_penalty(response, algo, max_tokens)

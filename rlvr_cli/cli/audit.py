@@ -72,7 +72,7 @@ def audit(
             trying.try_table(cases)
             trying.ask_again(cases)
             for row in rows:
-                trying.compare(cases, row.problem, row.response, row.finish_reason == "length")
+                trying.compare(cases, row.problem, row.text, row.is_cut_off)
     seconds = sorted(trying.seconds)
     return {
         "reward": list(settings.reward.functions),

@@ -212,24 +212,12 @@ def eval_(
             "judge": judge,
             "format": format,
         }
-        if responses:
-            from rlvr_cli.cli.resolve import load, read_flags
-            from rlvr_cli.core.errors import UserError
-            from rlvr_cli.evaluation.publish import report_options, score
-
-            if model or len(data or ()) > 1:
-                raise UserError(
-                    "--responses judges what is in its files; leave --model out, and give at most "
-                    "one problem set, which has their gold answers"
-                )
-            flags = read_flags({**ctx.obj, "model": None, "data": None}, "eval")
-            plain = load("responses", flags, set_, config)
-            options = report_options(**report_settings, assignments=set_ or ())
-            return score(plain, responses, data or (), options, Display(quiet))
-        begin(processes, "-" in (data or ()))
+        if not responses:
+            begin(processes, "-" in (data or ()))
         python.evaluate(
             **{**ctx.obj, "data": data or None, "model": model},
             **report_settings,
+            responses=responses or None,
             config=config,
             set=set_,
             show=Display(quiet),

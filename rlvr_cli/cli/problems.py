@@ -2,18 +2,16 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import writing
-from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.jsonl import JsonObject, jsonl_line
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, joined, load_all
-from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.data.sources import FILE_TYPES
 from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.evaluation.publish import ReportOptions
@@ -25,7 +23,7 @@ Sets = dict[str | tuple[str, ...], ProblemSet]
 
 
 def problem_sets(
-    configs: Sequence[Config], options: ReportOptions, rows: Iterable[Any] | None
+    configs: Sequence[Config], options: ReportOptions, rows: Iterable[object] | None
 ) -> Sets:
     """Return the problems of each source, read once and checked, whatever the limit.
 
@@ -77,18 +75,19 @@ def say_resumed(partial: PartialResult, problems: int, display: Display) -> None
     if partial.dropped:
         lines = plural(partial.dropped, "line")
         display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
-    if partial.rows_of:
-        display.say("resumed", f"{len(partial.rows_of)} of {problems} problems are done already")
+    if partial.responses_to:
+        done = len(partial.responses_to)
+        display.say("resumed", f"{done} of {problems} problems are done already")
 
 
-def write_rows(rows: Iterable[ResponseRow], out: Path) -> None:
+def write_rows(rows: Iterable[JsonObject], out: Path) -> None:
     """Write the rows of `rlvr sample` to a new file."""
     with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
         file.writelines(map(jsonl_line, rows))
 
 
 def sample_problems(
-    config: Config, inputs: Sequence[str], out: Path | None, rows: Iterable[Any] | None
+    config: Config, inputs: Sequence[str], out: Path | None, rows: Iterable[object] | None
 ) -> ProblemSet:
     """Return the problems of all arguments of `rlvr sample`. Raises UserError if `out` exists."""
     problems = joined([_input(number, text, config, rows) for number, text in enumerate(inputs, 1)])
@@ -97,7 +96,7 @@ def sample_problems(
     return problems
 
 
-def _input(number: int, text: str, config: Config, rows: Iterable[Any] | None) -> ProblemSet:
+def _input(number: int, text: str, config: Config, rows: Iterable[object] | None) -> ProblemSet:
     """Return the problems of an argument of `rlvr sample`, which is a file, `-`, or a prompt."""
     if text == "-" or text.endswith(FILE_TYPES):
         split = config.data.split or "test"

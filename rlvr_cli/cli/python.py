@@ -154,6 +154,7 @@ def evaluate(
     data: Any = None,
     *,
     model: Any = None,
+    responses: Any = None,
     against: File = None,
     by: Any = None,
     k: Any = None,
@@ -168,7 +169,8 @@ def evaluate(
     """Measure models on problems as `rlvr eval` does, and return the report with all rows.
 
     `data` and `settings` are as in `train`, but rows are read to their end, whatever `limit` is.
-    `data`, `model`, `by` and `k` may be one or several.
+    `data`, `model`, `by` and `k` may be one or several. `responses` are files of responses made
+    elsewhere, or such rows themselves, which are judged in place of a model's.
     The report is that of `report.json`, and each of its results also has its `rows`. With `format`
     "csv", "json" and so on the figures go to stdout, and with `show` their table to stderr.
     Raises the errors that `train` does.
@@ -187,6 +189,18 @@ def evaluate(
         is_command=isinstance(show, Display),
     )
     flags = _flags(settings, "eval")
+    display = _display(show)
+    if responses is not None:
+        if model or len(_texts(data)) > 1:
+            raise UserError(
+                "--responses judges what is in its files; leave --model out, and give at most one "
+                "problem set, which has their gold answers"
+            )
+        from rlvr_cli.cli.recorded import score
+
+        plain = load("responses", flags, set, _path(config))
+        files, rows = _sources_and_rows(responses)
+        return score(plain, files or (), _texts(data), options, display, rows)
     names, rows = _sources_and_rows(data)
     models = [{"model": name} for name in dict.fromkeys(_texts(model))]
     sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, names or ()))]
@@ -195,12 +209,8 @@ def evaluate(
         for model_flag in models or [{}]
         for data_flag in sources or [{}]
     ]
-    display = _display(show)
-    if configs[0].server.endpoint is not None:
-        from rlvr_cli.cli.served import eval_served
-
-        return eval_served(configs, options, display, rows)
-    say_model_settings([config.model for config in configs], display)
+    if configs[0].server.endpoint is None:
+        say_model_settings([config.model for config in configs], display)
     from rlvr_cli.cli.eval import eval_
 
     return eval_(configs, options, display, rows)
@@ -230,15 +240,13 @@ def sample(
     display = _display(show)
     file = _path(out)
     problems = sample_problems(resolved, texts, file, rows)
-    if resolved.server.endpoint is not None:
-        from rlvr_cli.cli.served import sample_served
-
-        sampled = sample_served(resolved, problems, display)
-    else:
+    if resolved.server.endpoint is None:
         say_model_settings([resolved.model], display)
-        from rlvr_cli.cli import eval
+    from rlvr_cli.cli.eval import responder_of
+    from rlvr_cli.data.rows import as_row
 
-        sampled = eval.sample(resolved, problems, display, is_live)
+    responses = responder_of(resolved).sample(resolved, problems, display, is_live)
+    sampled = [as_row(response) for response in responses]
     if file is not None:
         write_rows(sampled, file)
     return sampled

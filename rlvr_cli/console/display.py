@@ -175,8 +175,8 @@ class LiveResponse:
 
 def show_verdict(rollout: Rollout) -> None:
     """Print the length of the response and its verdict."""
-    parts = [f"{len(rollout.completion.token_ids)} tokens"]
-    if rollout.completion.finish_reason == "length":
+    parts = [f"{rollout.n_tokens} tokens"]
+    if rollout.is_cut_off:
         parts.append("cut off by --max-tokens")
     if rollout.verification is not None:
         parts.append(f"{rollout.verification.verdict}: {rollout.verification.reason}")

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Iterator, Sequence
 
+from rlvr_cli.core.carried import groups_as_json, groups_from_json
 from rlvr_cli.core.errors import EngineError, ReportedError
 from rlvr_cli.core.signals import at_once, is_interrupted
-from rlvr_cli.core.types import Group, Prompt, groups_as_json, groups_from_json
+from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.ranks.group import gather
 
 _EXCHANGE_EVERY_S = 30.0

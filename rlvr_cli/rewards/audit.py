@@ -250,7 +250,7 @@ class Audit:
         )
         verification = self.verifier.verify(attempt)
         completion = Completion(range(len(text) // _CHARACTERS), (), "stop")
-        return Rollout(prompt, 0, completion, text, verification, reward=None)
+        return Rollout.of(prompt, 0, completion, text, verification)
 
 
 def _differ(rewards: tuple[float | None, float | None], room: float) -> bool:

@@ -26,13 +26,13 @@ from rlvr_cli.core.files import read_regular, reading, write_atomically
 from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import format_value, plural
-from rlvr_cli.core.types import PROBLEM_SET, by_key
+from rlvr_cli.core.types import by_key
 from rlvr_cli.core.yaml_text import read_yaml
 from rlvr_cli.data.prompts import TEMPLATES, template_text
-from rlvr_cli.data.rows import stored_rows
+from rlvr_cli.data.rows import stored_responses
 from rlvr_cli.evaluation.curves import FIGURES, Figure, Run, Seeds
 from rlvr_cli.evaluation.estimators import detectable, mean
-from rlvr_cli.evaluation.report import UNJUDGED
+from rlvr_cli.evaluation.figures import UNJUDGED
 from rlvr_cli.ranks.launch import LAUNCHER
 from rlvr_cli.runs.run_dir import Stored, read_metrics
 
@@ -361,11 +361,13 @@ def run_figures(run: Path) -> Run:
 def _point(step: int, seconds: float, tokens: int, path: Path) -> dict[str, Any]:
     """Return a measured point, with the share of right responses of each problem of which any was
     judged, by its set and id."""
-    judged = (row for row in stored_rows(path) if row["verdict"] not in UNJUDGED)
-    by_problem = by_key(judged, lambda row: f"{row.get(PROBLEM_SET, '')} {row['id']}")
+    judged = (response for response in stored_responses(path) if response.verdict not in UNJUDGED)
+    by_problem = by_key(
+        judged, lambda response: f"{response.problem.problem_set} {response.problem.id}"
+    )
     shares = {
-        name: fmean(row["verdict"] == "correct" for row in rows)
-        for name, rows in by_problem.items()
+        name: fmean(response.is_correct for response in responses)
+        for name, responses in by_problem.items()
     }
     value = mean(shares.values())
     return {"step": step, "seconds": seconds, "tokens": tokens, "pass@1": value, "shares": shares}

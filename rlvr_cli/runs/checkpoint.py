@@ -17,11 +17,11 @@ from torch import Tensor
 
 from rlvr_cli.config import MODEL_SETTINGS, Config, as_yaml, setting_at
 from rlvr_cli.core import files
+from rlvr_cli.core.carried import CarriedGroup
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import first_mistake, format_value, one_line
-from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
@@ -29,7 +29,6 @@ from rlvr_cli.ranks.group import by_the_first, full_tensor, is_first, shard_as
 from rlvr_cli.runs.run_dir import Count, Finite, Stored
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
-from verifiers import Verification
 
 _VALUES = "trainer/state.json"
 _TENSORS = "trainer/state.safetensors"
@@ -37,21 +36,6 @@ _LARGEST_STATE = 1 << 30
 """Bytes of a state.json at most."""
 _LARGEST_FILE = 4 << 30
 """Bytes of a file of tensors at most, unless a single tensor has more."""
-
-
-class _Rollout(Stored):
-    text: str
-    completion: Completion
-    verification: Verification | None
-    reward: float | None
-    rewards: dict[str, float] = Field({})
-    places: list[tuple[Count, float]] = Field([])
-
-
-class _Group(Stored):
-    prompt: Count
-    weight_version: Count
-    rollouts: list[_Rollout]
 
 
 class _Measured(Stored):
@@ -85,7 +69,7 @@ class StoredState(Stored):
     """Problems that rest: number, passes of the rest, first pass after it. States of version 0.2
     and before have neither these nor the mismatch, and can still be read."""
     weight_version: Count
-    carried: list[_Group]
+    carried: list[CarriedGroup]
     kl_coef: Finite
     mismatch: Finite | None = None
     optimizer: list[JsonObject]

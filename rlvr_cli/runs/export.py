@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from huggingface_hub import HfApi
 
+import rlvr_cli
 from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -14,7 +15,8 @@ from rlvr_cli.core.files import make_directory, read_regular
 from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.text import one_line
 from rlvr_cli.core.yaml_text import load_yaml
-from rlvr_cli.evaluation.fingerprint import judge_fingerprint, model_hash
+from rlvr_cli.evaluation.fingerprint import judging_by, model_hash
+from rlvr_cli.evaluation.measure import HeldOut
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
 from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, intact_checkpoints
 from rlvr_cli.runs.narration import format_figures
@@ -108,26 +110,27 @@ def _find_checkpoint(run: Path, step: str, summary: JsonObject, display: Display
 
 def _card(config: Config, step: int, summary: JsonObject, digest: str) -> str:
     """Return the model card: the base model, the figures, the settings that reproduce the run."""
-    measured = []
+    lines = []
     for moment in ("before", "after"):
         figures = summary.get(moment) or {}
         try:
-            sets = figures.get("sets", {"": figures})
-            texts = {name: format_figures(set_figures) for name, set_figures in sets.items()}
-        except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand
+            sets = HeldOut.model_validate(figures).by_name
+            texts = {name: format_figures(measured) for name, measured in sets.items()}
+        except ValueError:  # edited by hand
             texts = {"": format_figures(None)}
         for name, text in texts.items():
             label = f", {name}" if name else ""
-            measured.append(f"| {moment} training{label} | {text} |")
+            lines.append(f"| {moment} training{label} | {text} |")
     trained_on = ", ".join(config.data.sources)
+    rules = judging_by(config.data.answer_format or "any")
     return _CARD.format(
         model=json.dumps(config.model),
         license=json.dumps(_license(config.model)),
         title=f"{config.model} after {step} steps of {config.algo} on {trained_on}",
         held_out=", ".join(config.eval.sources) or trained_on,
-        measured="\n".join(measured),
+        measured="\n".join(lines),
         data=config.data,
-        rules=json.dumps(judge_fingerprint(config.data.answer_format or "any")),
+        rules=json.dumps({"rlvr": rlvr_cli.__version__, "verifier": rules.row}),
         digest=digest,
         config=as_yaml(config),
     )

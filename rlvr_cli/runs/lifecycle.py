@@ -17,8 +17,9 @@ from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.signals import Interrupts, is_interrupted
 from rlvr_cli.core.text import one_line, shortened
-from rlvr_cli.core.types import Metrics, OnStep
-from rlvr_cli.data.rows import ResponseRow, response_row
+from rlvr_cli.core.types import Group, Metrics, OnStep
+from rlvr_cli.data.rows import as_row
+from rlvr_cli.evaluation.measure import HeldOut, held_out
 from rlvr_cli.ranks.group import broadcast_from_first, is_first, meet, world
 from rlvr_cli.runs import checkpoint, narration
 from rlvr_cli.runs.checkpoint import Checkpoint
@@ -167,13 +168,14 @@ class RunLifecycle:
             raise
         self._conclude("done:", after)
 
-    def _measure_and_train(self) -> JsonObject | None:
+    def _measure_and_train(self) -> HeldOut | None:
         """Measure, train and measure again. Return the last measurement."""
         trainer = self.trainer
         with Interrupts(alone=world() == 1) as interrupts:
             with interrupts.interruptible():
                 if self.progress["before"] is None:
-                    self.progress["before"] = self._measure("before")
+                    before = self._measure("before")
+                    self.progress["before"] = before and before.row
             mirrors = Mirrors(
                 self.trackers if is_first() else (),
                 self.run.directory,
@@ -183,11 +185,11 @@ class RunLifecycle:
             )
             with closing(mirrors):
                 if trainer.step == 0:
-                    mirrors.send_measured(0, self.progress["before"])
+                    mirrors.send_measured(0, self._before.by_name if self._before else {})
                 self._train(interrupts, mirrors)
                 with interrupts.interruptible():
                     after = self._measure("after")
-                mirrors.send_measured(trainer.step, after)
+                mirrors.send_measured(trainer.step, after.by_name if after else {})
         return after
 
     def _train(self, interrupts: Interrupts, mirrors: Mirrors) -> None:
@@ -202,8 +204,9 @@ class RunLifecycle:
             for result in trainer.train_steps(interrupts.interruptible):
                 metrics = result.metrics
                 self.run.record(result)
-                groups = [list(map(response_row, group.rollouts)) for group in result.sampled]
-                mirrors.send(metrics, chain.from_iterable(groups))
+                mirrors.send(
+                    metrics, chain.from_iterable(group.rollouts for group in result.sampled)
+                )
                 self.history.append(metrics)
                 is_best = self._note_best(metrics)
                 progress = self.progress | {"seconds": self._seconds()}
@@ -216,19 +219,19 @@ class RunLifecycle:
                     self._save()
                 lines.show(metrics, is_best)
                 bar.tick()
-                self._tell_listener(metrics, groups)
+                self._tell_listener(metrics, result.sampled)
                 for finding in findings:
                     self.display.warn(finding.text)
                 if errors:
                     raise RunStoppedError(f"{errors[0]}; {self._resume_hint()}")
         self._save()
 
-    def _tell_listener(self, metrics: Metrics, groups: Sequence[Sequence[ResponseRow]]) -> None:
+    def _tell_listener(self, metrics: Metrics, groups: Sequence[Group]) -> None:
         """Call `on_step`, and keep what it raises apart from the errors of the run."""
         if self.on_step is None:
             return
         try:
-            self.on_step(metrics, groups)
+            self.on_step(metrics, [list(map(as_row, group.rollouts)) for group in groups])
         except (Exception, SystemExit) as error:
             self._listener_error = error
             raise
@@ -298,7 +301,13 @@ class RunLifecycle:
             return self.trainer.step % settings.every == 0
         return self._save_seconds <= _SAVING_SHARE * seconds
 
-    def _measure(self, moment: str) -> JsonObject | None:
+    @property
+    def _before(self) -> HeldOut | None:
+        """Return the measurement before the first step."""
+        stored = self.progress["before"]
+        return None if stored is None else HeldOut.model_validate(stored)
+
+    def _measure(self, moment: str) -> HeldOut | None:
         """Measure the held-out sets. Print their figures, and return those of the first set. If
         there are several, `sets` has those of each. Return None without a held-out set."""
         trainer = self.trainer
@@ -306,13 +315,10 @@ class RunLifecycle:
             return None
         with self.display.progress("measuring", len(trainer.held_out), lines=True) as bar:
             trainer.watch = lambda *_: bar.tick()
-            groups, sets = trainer.measure()
-        self.run.write_rollouts(f"held-out-{moment}", groups)
+            responses, sets = trainer.measure()
+        self.run.write_rollouts(f"held-out-{moment}", responses)
         narration.say_measured(sets, moment, self.display)
-        first = dict(next(iter(sets.values())))
-        if "" in sets:  # a single set has no name
-            return first
-        return first | {"sets": sets}
+        return held_out(sets)
 
     def _resume_hint(self) -> str:
         directory = str(self.run.directory)
@@ -330,19 +336,18 @@ class RunLifecycle:
         words += [f"--set=algorithm.{name}={spec}" for name, spec in functions.items()]
         return f"saved up to step {self._saved_step}; go on with {shlex.join(words)}"
 
-    def _conclude(self, ending: str, after: JsonObject | None = None) -> None:
+    def _conclude(self, ending: str, after: HeldOut | None = None) -> None:
         """Write the summary and print the results."""
         steps = self.trainer.step
         directory = self.run.directory
         minutes = self._seconds() / 60
-        before = self.progress["before"]
         best = self.progress["best"]
         throughput = run_throughput(self.history)
         summary = {
             "steps": steps,
             "minutes": round(minutes, 3),
-            "before": before,
-            "after": after,
+            "before": self.progress["before"],
+            "after": after and after.row,
             "best": best,
             "figures": throughput,
             "model": f"checkpoints/step-{self._saved_step}" if self._saved_step else None,
@@ -352,7 +357,7 @@ class RunLifecycle:
         print_curves([self.history], self.display)
         narration.say_throughput(throughput, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
-        narration.say_results(before, after, best, self.display)
+        narration.say_results(self._before, after, best, self.display)
         self.display.result("run", f"{ending} {steps} steps, {minutes:.2f} minutes; {directory}")
         if self._saved_step:
             narration.say_what_is_next(self.trainer, directory, self.display)

@@ -10,9 +10,9 @@ from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.text import counts_in_words, plural
-from rlvr_cli.core.types import WITHOUT_VERDICT, History, Metrics, Prompt
+from rlvr_cli.core.types import History, Metrics, Prompt
 from rlvr_cli.data.problems import ProblemSet
-from rlvr_cli.evaluation.measure import Evaluation
+from rlvr_cli.evaluation.measure import HeldOut, Measured
 from rlvr_cli.runs.guards import MORE_SIGNAL
 from rlvr_cli.runs.preflight import to_judge
 from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
@@ -27,27 +27,23 @@ _SHOWN_GOLDS = 5
 _LONGEST_QUESTION = 60
 
 
-def format_figures(figures: Metrics | None) -> str:
+def format_figures(figures: Measured | None) -> str:
     """Format pass@1 of a measurement with its interval, and cons@k. None means not measured."""
-    figures = figures or {}
-    if not figures.get("interval"):
-        return measured(figures.get("pass@1"))
-    low, high = figures["interval"]
-    text = f"{figures['pass@1']:.3f} [{low:.3f}, {high:.3f}]"
-    consensus = figures["cons@k"]
-    k = figures["samples"]
-    if consensus is not None and k > 1:
-        text += f", cons@{k} {consensus:.3f}"
+    if figures is None or figures.pass_at_1 is None or figures.interval is None:
+        return measured(None if figures is None else figures.pass_at_1)
+    low, high = figures.interval
+    text = f"{figures.pass_at_1:.3f} [{low:.3f}, {high:.3f}]"
+    if figures.cons_at_k is not None and figures.samples > 1:
+        text += f", cons@{figures.samples} {figures.cons_at_k:.3f}"
     return text
 
 
-def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
+def warn_of_unjudged(figures: Measured, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in WITHOUT_VERDICT)
-    if unjudged:
+    if figures.unjudged:
         display.warn(
-            f"{plural(unjudged, 'response')} could not be judged (timeout, bad gold); pass@1 "
-            "leaves them out"
+            f"{plural(figures.unjudged, 'response')} could not be judged (timeout, bad gold); "
+            "pass@1 leaves them out"
         )
 
 
@@ -162,33 +158,30 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
         display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
 
-def say_measured(sets: Mapping[str, Evaluation], moment: str, display: Display) -> None:
+def say_measured(sets: Mapping[str, Measured], moment: str, display: Display) -> None:
     """Print the figures of every held-out set, and warn of responses that they leave out."""
     for name, figures in sets.items():
-        text = f"{format_figures(figures)} {moment} training ({figures['settings']})"
+        text = f"{format_figures(figures)} {moment} training ({figures.settings})"
         display.say("pass@1", f"{name}: {text}" if name else text)
         warn_of_unjudged(figures, display)
 
 
 def say_results(
-    before: Metrics | None,
-    after: Metrics | None,
+    before: HeldOut | None,
+    after: HeldOut | None,
     best: Metrics | None,
     display: Display,
 ) -> None:
     """Print pass@1 of every held-out set before and after training, by level, and the best."""
     if before and after:
-        before_by_set = before.get("sets", {"": before})
-        for name, figures in after.get("sets", {"": after}).items():
+        for name, figures in after.by_name.items():
             change = (
-                f"{format_figures(before_by_set.get(name))} before, {format_figures(figures)} "
-                f"after training ({figures['settings']})"
+                f"{format_figures(before.by_name.get(name))} before, {format_figures(figures)} "
+                f"after training ({figures.settings})"
             )
             display.result("pass@1", f"{name}: {change}" if name else change)
-        levels_before = before.get("by_level", {})
-        levels_after = after.get("by_level", {})
-        if levels_after and levels_before.keys() == levels_after.keys():
-            display.table(by_level(levels_before, levels_after))
+        if after.by_level and before.by_level.keys() == after.by_level.keys():
+            display.table(by_level(before.by_level, after.by_level))
     if best:
         display.say("best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}")
 

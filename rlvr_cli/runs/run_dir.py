@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated
@@ -17,8 +18,8 @@ from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, bounded_lines, jsonl_line, parse_json
 from rlvr_cli.core.text import first_mistake
-from rlvr_cli.core.types import TOKEN_FIGURES, Group, Problem
-from rlvr_cli.data.rows import response_row, validated_lines
+from rlvr_cli.core.types import TOKEN_FIGURES, Problem, Response
+from rlvr_cli.data.rows import as_row, validated_lines
 from rlvr_cli.model.loading import step_directories
 from rlvr_cli.ranks.group import broadcast_from_first, by_the_first, gather, is_first, world
 from rlvr_cli.training.record import StepResult
@@ -111,13 +112,14 @@ class Run:
             self._write_with_checksum(f"tokens-{number}.json", json.dumps(result.tokens))
         if result.held_out:
             self.write_rollouts(f"held-out-{number}", result.held_out)
-        self.write_rollouts(number, result.sampled)
+        self.write_rollouts(number, chain.from_iterable(g.rollouts for g in result.sampled))
         if is_first():
             files.append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
 
-    def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
+    def write_rollouts(self, name: str, responses: Iterable[Response]) -> None:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
-        self._write_with_checksum(f"{name}.jsonl", "".join(rollout_lines(groups)))
+        lines = (jsonl_line(as_row(response)) for response in responses)
+        self._write_with_checksum(f"{name}.jsonl", "".join(lines))
 
     def _write_with_checksum(self, name: str, text: str) -> None:
         self.write(f"rollouts/{name}", text)
@@ -219,11 +221,6 @@ def default_directory(algo: str, sources: Sequence[str]) -> Path:
         number += 1
         path = base.with_name(f"{base.name}-{number}")
     return Path(broadcast_from_first(str(path)))
-
-
-def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
-    """Yield rollouts, one line per response."""
-    return (jsonl_line(response_row(rollout)) for group in groups for rollout in group.rollouts)
 
 
 def read_problems(directory: Path) -> list[Problem]:

@@ -57,12 +57,11 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     group = min(choices, key=lambda group: (group.number not in tokens, group.fate != "trained"))
 
     algo = config.algorithm
-    first = group.rows[0]
-    rows = [row for group in groups for row in group.rows]
-    lengths = [row["n_tokens"] or 0 for row in group.judged] or [0]
+    responses = [response for group in groups for response in group.members]
+    lengths = [response.n_tokens or 0 for response in group.judged] or [0]
     rewards = [score.reward for score in group.scores.values()]
     mean = statistics.fmean(rewards) if rewards else math.nan
-    verdicts = _tally([row["verdict"] for row in rows])
+    verdicts = _tally([str(response.verdict) for response in responses])
     fates = _tally([group.fate for group in groups])
     moves = [form.format(metrics[key]) for key, form in _MOVES.items() if metrics.get(key)]
     if metrics.get("no_update"):
@@ -73,16 +72,16 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     display.lines([f"Step {step} of {run.path}: {config.algo}", ""])
     display.say(
         "1 sample",
-        f"The policy answered {plural(len(groups), 'problem')} {len(group.rows)} times each, in "
+        f"The policy answered {plural(len(groups), 'problem')} {len(group.members)} times each, in "
         f"{plural(metrics.get('gen_batches', 1), 'round')}: "
-        f"{sum(row['n_tokens'] or 0 for row in rows):,} tokens.",
+        f"{sum(response.n_tokens or 0 for response in responses):,} tokens.",
     )
     display.say("2 judge", f"Rules compare each answer with the gold one: {verdicts}.")
     display.say(
         "3 compare",
-        f"Take group {group.number}: {shortened(str(first['problem']))} Gold: "
-        f"{shortened(str(first['answer']))}. Its rewards' mean is {mean:.3f}; advantages are by "
-        f"{algo.advantage}.",
+        f"Take group {group.number}: {shortened(group.problem.problem)} Gold: "
+        f"{shortened(str(group.problem.answer))}. Its rewards' mean is {mean:.3f}; advantages are "
+        f"by {algo.advantage}.",
     )
     display.table(_advantages(group, tokens.get(group.number, ())))
     display.say(
@@ -107,8 +106,9 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     display.say(
         "7 length",
         f"A response ends at {config.rollout.max_tokens} tokens; overlong is "
-        f"{algo.overlong or 'none'}. {sum(row['finish_reason'] == 'length' for row in rows)} of "
-        f"{len(rows)} responses were cut off.",
+        f"{algo.overlong or 'none'}. "
+        f"{sum(response.is_cut_off for response in responses)} of {len(responses)} responses were "
+        "cut off.",
     )
     display.say("8 move", " ".join(moves))
 
@@ -126,15 +126,15 @@ def _advantages(group: StoredGroup, responses: Sequence[StoredTokens]) -> list[l
         if response.figures is not None
     }
     table = [["sample", "reward", "advantage", "tokens"]]
-    for row in group.rows:
-        score = group.scores.get(row["sample"])
+    for response in group.members:
+        score = group.scores.get(response.sample)
         reward = "-" if score is None else f"{score.reward:+.3f}"
-        values = stored.get(row["sample"], [])
+        values = stored.get(response.sample, [])
         if not values and score is not None and score.advantage is not None:
             values = [score.advantage]
         ends = [f"{end:+.3f}" for end in (min(values), max(values))] if values else ["-"]
-        name = f"{row['sample']} {row['verdict']}: {reason(row)}"[:_REASON]
-        table.append([name, reward, " to ".join(dict.fromkeys(ends)), str(row["n_tokens"])])
+        name = f"{response.sample} {response.verdict}: {reason(response)}"[:_REASON]
+        table.append([name, reward, " to ".join(dict.fromkeys(ends)), str(response.n_tokens)])
     return table
 
 

@@ -14,7 +14,7 @@ import torch
 from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import GIB
-from rlvr_cli.core.types import Group, Metrics
+from rlvr_cli.core.types import Group, Metrics, Response
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.setup.session import Session
@@ -45,8 +45,8 @@ class StepResult:
     metrics: dict[str, Any]
     sampled: Sequence[Group]
     """All groups that it sampled."""
-    held_out: Sequence[Group]
-    """The groups of the held-out problems, if they were measured."""
+    held_out: Sequence[Response]
+    """The responses to the held-out problems, if they were measured."""
     tokens: Sequence[JsonObject] = ()
     """The figures that the update computed of single tokens (`token_rows`)."""
 
@@ -73,7 +73,7 @@ class StepRecord:
         """The tokens of prompt and response of each row that the update passed, once a pass."""
         self.update: Mapping[str, float] = {}
         self.tokens: Sequence[JsonObject] = ()
-        self.held_out: Sequence[Group] = ()
+        self.held_out: Sequence[Response] = ()
         self.held_out_metrics: Metrics = {}
 
     @contextmanager

@@ -21,7 +21,7 @@ def make_group(name: object, *verdicts: Verdict, n_tokens: int = 1, version: int
     prompt = Prompt(Problem(str(name), "?", "1"), "?", (5,), False)
     completion = Completion([7] * n_tokens, [-1.0] * n_tokens, "stop")
     rollouts = [
-        Rollout(
+        Rollout.of(
             prompt,
             sample,
             completion,

@@ -8,6 +8,7 @@ from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt, made_rollo
 from rlvr_cli.console import tables
 from rlvr_cli.core.types import Group, Problem, Prompt
 from rlvr_cli.evaluation.estimators import mean
+from rlvr_cli.evaluation.figures import JudgedProblem, judged_problems
 from rlvr_cli.evaluation.measure import by_level, pass_at_1, rollout_metrics
 from verifiers import Verdict
 
@@ -55,10 +56,11 @@ def test_everything_sampled_in_a_step_by_hand():
     assert rollout_metrics(groups, has_format=False) == actual | {"format_share": None}
 
 
-def of_level(level: object, *verdicts: Verdict) -> Group:
+def of_level(level: object, *verdicts: Verdict) -> JudgedProblem:
     problem = Problem("p", "?", "1", {} if level is None else {"level": level})
     prompt = Prompt(problem, "?", (1,), False)
-    return Group(prompt, tuple(made_rollout(each, prompt=prompt) for each in verdicts), 0)
+    (judged,) = judged_problems(made_rollout(each, prompt=prompt) for each in verdicts)
+    return judged
 
 
 def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():

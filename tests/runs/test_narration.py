@@ -9,6 +9,7 @@ from small_groups import LATE, RIGHT, made_group, made_prompt
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
+from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.runs.narration import (
     say_template,
@@ -59,11 +60,8 @@ def test_the_speed_of_a_run_in_a_line(capsys):
     ],
 )
 def test_what_pass_at_1_leaves_out(capsys, verdicts, words):
-    groups = [made_group("a", *verdicts)]
-    warn_of_unjudged(
-        summarize(groups, SamplingParams(1, 9), lambda actual: [0] * len(actual)),
-        Display(quiet=True),
-    )
+    problems = judged_problems(made_group("a", *verdicts).rollouts)
+    warn_of_unjudged(summarize(problems, SamplingParams(1, 9)), Display(quiet=True))
     actual = printed(capsys)
     assert words in actual
     assert bool(actual) is bool(words)

@@ -27,7 +27,7 @@ def prompt(problem: str = "What is 1 + 1?", answer: str = "2", text: str | None 
 def group(*verdicts: Verdict, cut_off: bool = False) -> Group:
     completion = Completion([1], [0.0], "length" if cut_off else "stop")
     rollouts = [
-        Rollout(
+        Rollout.of(
             prompt(), n, completion, "", Verification(v, None, v is not Verdict.BAD_FORMAT, ""), 0.0
         )
         for n, v in enumerate(verdicts)

@@ -9,13 +9,14 @@ from small_trainer import SMALL
 
 from rlvr_cli.config import as_yaml, resolve, set_layer
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.types import Problem
+from rlvr_cli.data.rows import as_row
 from rlvr_cli.runs.run_dir import (
     Run,
     create_run,
     default_directory,
     read_problems,
-    rollout_lines,
 )
 from rlvr_cli.training.record import StepResult
 
@@ -36,7 +37,7 @@ def run(tmp_path):
     """Three steps, the second with a measurement."""
     with closing(create_run(tmp_path / "run", CONFIG)) as run:
         for step in (1, 2, 3):
-            run.record(result(step, [made_group("b", RIGHT)] if step == 2 else ()))
+            run.record(result(step, made_group("b", RIGHT).rollouts if step == 2 else ()))
         yield run
 
 
@@ -61,7 +62,8 @@ def test_each_step_has_its_rollouts_and_a_line_of_metrics(run):
     assert [json.loads(line) for line in lines] == [metrics(step) for step in (1, 2, 3)]
     rows = (run.directory / "rollouts" / "step-000001.jsonl").read_text().splitlines()
     assert [json.loads(row)["verdict"] for row in rows] == ["correct", "wrong"]
-    assert "".join(rollout_lines(result(1).sampled)).splitlines() == rows
+    rollouts = result(1).sampled[0].rollouts
+    assert [jsonl_line(as_row(rollout)) for rollout in rollouts] == [f"{row}\n" for row in rows]
     assert (run.directory / "config.yaml").read_text() == as_yaml(CONFIG)
 
 
