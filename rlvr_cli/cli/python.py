@@ -53,12 +53,14 @@ class Run:
     @property
     def before(self) -> JsonObject | None:
         """Return the held-out figures before the first step, or None without held-out problems."""
-        return self.summary["before"]
+        figures: JsonObject | None = self.summary["before"]
+        return figures
 
     @property
     def after(self) -> JsonObject | None:
         """Return the held-out figures after the last step, or None without held-out problems."""
-        return self.summary["after"]
+        figures: JsonObject | None = self.summary["after"]
+        return figures
 
     def evaluate(self, data: Any = None, **options: Any) -> JsonObject:
         """Measure the trained policy (`evaluate`), by default on the set that its settings name."""

@@ -192,7 +192,8 @@ def report_tables(report: Figures) -> list[Table]:
 
 def _comparisons(report: Figures) -> list[Figures]:
     """Return the comparisons among the results of a report, then those with earlier results."""
-    return report.get("paired", []) + report.get("against", {"results": []})["results"]
+    earlier = report.get("against", {"results": []})["results"]
+    return [*report.get("paired", []), *earlier]
 
 
 def _note(report: Figures) -> str:
