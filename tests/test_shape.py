@@ -42,6 +42,8 @@ VERIFIER_FLOORS = [
 NODES = {"rlvr_cli": 89_004, "verifiers": 26_584}
 """How much each package says, in statements and expressions of its syntax trees. A feature raises
 it by what it says; layout, names, comments and constants are free."""
+SLACK = 0.01
+"""The share by which a package may grow before its number must be raised."""
 
 
 def nodes(path: Path) -> int:
@@ -61,8 +63,14 @@ def test_a_line_is_as_long_as_it_reads_well(tmp_path):
 
 def test_the_whole_stays_within_its_budget():
     for package in (rlvr_cli, verifiers):
+        name = package.__name__
         paths = Path(package.__file__).parent.rglob("*.py")
-        assert sum(map(nodes, paths)) <= NODES[package.__name__], package.__name__
+        actual = sum(map(nodes, paths))
+        assert actual <= NODES[name] * (1 + SLACK), (
+            f'{name} has {actual} nodes, more than {SLACK:.0%} above NODES["{name}"] in '
+            f"tests/test_shape.py. Say it with less, or raise that number to {actual}: a feature "
+            "may raise it."
+        )
 
 
 def imports(path: Path) -> set[str]:
