@@ -16,6 +16,7 @@ from rlvr_cli.cli.options import (
     Text,
     Texts,
     config_option,
+    given,
     output,
     report,
     training,
@@ -104,36 +105,44 @@ def train(
     Piped, stdout carries one JSON object of metrics per step.
     """
     with reported_errors():
-        from rlvr_cli.cli import python
+        from rlvr_cli import api
         from rlvr_cli.cli.listings import list_algorithms, list_settings
         from rlvr_cli.config import as_yaml
         from rlvr_cli.console.display import Display, print_step
 
-        sources = ctx.obj["data"] or []
+        values = given(ctx)
+        sources = values.sources or []
         if list_:
             return list_algorithms()
         if settings:
             return list_settings(sources)
         begin(processes, "-" in sources)
-        options: dict[str, Any] = {
-            "resume": resume,
-            "from_": from_,
-            "check": check,
-            "out": out,
-            "config": config,
-            "set": set_,
-        }
         if print_config:
             from rlvr_cli.setup.plan import foreseen
 
-            resolved = python.train_config(ctx.obj, **options)
+            resolved = api.train_config(
+                {"data": sources, "reward": values.rewards, **values.flags},
+                resume=resume,
+                from_=from_,
+                check=check,
+                out=out,
+                config=config,
+                set=set_,
+            )
             return print(as_yaml(foreseen(resolved)), end="")
-        python.train(
-            **{**ctx.obj, "data": sources or None},
-            **options,
+        api.train(
+            sources or None,
+            reward=values.rewards,
+            resume=resume,
+            from_=from_,
+            check=check,
+            out=out,
             track=track,
+            config=config,
+            set=set_,
             on_step=print_step,
             show=Display(quiet, verbose),
+            **values.flags,
         )
         return None
 
@@ -201,38 +210,45 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
-        from rlvr_cli.cli import python
+        from rlvr_cli import api
         from rlvr_cli.console.display import Display
 
-        report_settings: dict[str, Any] = {
-            "k": k or (),
-            "by": by or (),
-            "against": against,
-            "out": out,
-            "judge": judge,
-            "format": format,
-        }
         if responses:
-            from rlvr_cli.cli.resolve import load, read_flags
             from rlvr_cli.core.errors import UserError
-            from rlvr_cli.evaluation.publish import report_options, score
 
             if model or len(data or ()) > 1:
                 raise UserError(
                     "--responses judges what is in its files; leave --model out, and give at most "
                     "one problem set, which has their gold answers"
                 )
-            flags = read_flags({**ctx.obj, "model": None, "data": None}, "eval")
-            plain = load("responses", flags, set_, config)
-            options = report_options(**report_settings, assignments=set_ or ())
-            return score(plain, responses, data or (), options, Display(quiet))
+            return api.judge_responses(
+                responses,
+                data or (),
+                against=against,
+                by=by,
+                k=k,
+                judge=judge,
+                format=format,
+                out=out,
+                config=config,
+                set=set_,
+                show=Display(quiet),
+                **given(ctx).flags,
+            )
         begin(processes, "-" in (data or ()))
-        python.evaluate(
-            **{**ctx.obj, "data": data or None, "model": model},
-            **report_settings,
+        api.evaluate(
+            data or None,
+            model=model,
+            against=against,
+            by=by,
+            k=k,
+            judge=judge,
+            format=format,
+            out=out,
             config=config,
             set=set_,
             show=Display(quiet),
+            **given(ctx).flags,
         )
         return None
 
@@ -540,18 +556,18 @@ def sample(
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
-        from rlvr_cli.cli.python import sample as sample_rows
+        from rlvr_cli import api
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.jsonl import jsonl_line
 
-        rows = sample_rows(
+        rows = api.sample(
             inputs or None,
             out=out,
             config=config,
             set=set_,
             show=Display(quiet),
             is_live=out is None and sys.stdout.isatty(),
-            **ctx.obj,
+            **given(ctx).flags,
         )
         if out is None:
             sys.stdout.writelines(map(jsonl_line, rows))

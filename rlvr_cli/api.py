@@ -1,6 +1,6 @@
 """Train, evaluate and sample from Python. The commands call the same functions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,17 @@ from rlvr_cli.data.sources import canonical
 
 File = Path | str | None
 """A path, or None if there is none."""
+Data = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]]
+"""Problem sets by their names, one or several, or the rows themselves, which are read once."""
+Models = str | Path | Iterable[str | Path]
+Names = str | Iterable[str]
+Numbers = int | str | Iterable[int | str]
+RewardFunction = Callable[..., object]
+RewardTerm = str | RewardFunction | tuple[str | RewardFunction, float]
+Rewards = RewardTerm | Sequence[RewardTerm]
+"""Rewards as the command has them, and function objects, alone or with a weight."""
+FlagValue = str | Path | int | float | Iterable[object] | Mapping[str, str] | None
+"""The value of a flag, as a number or as the command's text."""
 _LARGEST_SUMMARY = 16 << 20
 """Bytes of a summary.json, which has some figures of each held-out set, at most."""
 
@@ -62,18 +73,19 @@ class Run:
         figures: JsonObject | None = self.summary["after"]
         return figures
 
-    def evaluate(self, data: Any = None, **options: Any) -> JsonObject:
+    def evaluate(self, data: Data | None = None, **options: Any) -> JsonObject:
         """Measure the trained policy (`evaluate`), by default on the set that its settings name."""
         return evaluate(data, model=self.directory, **options)
 
-    def sample(self, inputs: Any, **options: Any) -> list[JsonObject]:
+    def sample(self, inputs: Data, **options: Any) -> list[JsonObject]:
         """Sample the trained policy (`sample`)."""
         return sample(inputs, model=self.directory, **options)
 
 
 def train(
-    data: Any = None,
+    data: Data | None = None,
     *,
+    reward: Rewards | None = None,
     resume: File = None,
     from_: File = None,
     check: bool = False,
@@ -83,7 +95,7 @@ def train(
     set: Sets | None = None,
     on_step: OnStep | None = None,
     show: bool | Display = False,
-    **settings: Any,
+    **settings: FlagValue,
 ) -> Run:
     """Train a policy, or go on with the run that `resume` names, and return the run.
 
@@ -102,7 +114,7 @@ def train(
     _check_installation()
     display = _display(show)
     sources, rows = _sources_and_rows(data)
-    rewards, objects = _rewards(settings.pop("reward", None))
+    rewards, objects = _rewards(reward)
     resolved = train_config(
         {"data": sources, "reward": rewards, **settings},
         resume=_path(resume),
@@ -136,7 +148,7 @@ def train(
 
 
 def train_config(
-    settings: Mapping[str, Any],
+    settings: Mapping[str, FlagValue],
     resume: Path | None = None,
     from_: Path | None = None,
     check: bool = False,
@@ -153,19 +165,19 @@ def train_config(
 
 
 def evaluate(
-    data: Any = None,
+    data: Data | None = None,
     *,
-    model: Any = None,
+    model: Models | None = None,
     against: File = None,
-    by: Any = None,
-    k: Any = None,
+    by: Names | None = None,
+    k: Numbers | None = None,
     judge: str = "rlvr",
     format: str | None = None,
     out: File = None,
     config: File = None,
     set: Sets | None = None,
     show: bool | Display = False,
-    **settings: Any,
+    **settings: FlagValue,
 ) -> JsonObject:
     """Measure models on problems as `rlvr eval` does, and return the report with all rows.
 
@@ -208,15 +220,49 @@ def evaluate(
     return eval_(configs, options, display, rows)
 
 
+def judge_responses(
+    responses: Sequence[str],
+    data: Sequence[str] = (),
+    *,
+    against: Path | None = None,
+    by: Names | None = None,
+    k: Numbers | None = None,
+    judge: str = "rlvr",
+    format: str | None = None,
+    out: Path | None = None,
+    config: Path | None = None,
+    set: Sets | None = None,
+    show: bool | Display = False,
+    **settings: FlagValue,
+) -> None:
+    """Measure what is in files of responses as `rlvr eval --responses` does.
+
+    `data` may name the problem set that has their gold answers. Raises UserError.
+    """
+    from rlvr_cli.evaluation.publish import report_options, score
+
+    resolved = load("responses", _flags(settings, "eval"), set, config)
+    options = report_options(
+        k=_texts(k),
+        by=_texts(by),
+        against=against,
+        out=out,
+        judge=judge,
+        format=format,
+        assignments=set or (),
+    )
+    score(resolved, responses, data, options, _display(show))
+
+
 def sample(
-    inputs: Any,
+    inputs: Data | None,
     *,
     out: File = None,
     config: File = None,
     set: Sets | None = None,
     show: bool | Display = False,
     is_live: bool = False,
-    **settings: Any,
+    **settings: FlagValue,
 ) -> list[JsonObject]:
     """Answer prompts as `rlvr sample` does, and return a row for each response.
 
@@ -246,7 +292,7 @@ def sample(
     return sampled
 
 
-def _flags(settings: Mapping[str, Any], command: Command) -> dict[str, Any]:
+def _flags(settings: Mapping[str, FlagValue], command: Command) -> dict[str, object]:
     """Return the settings, named as the command's flags are, by dotted name.
 
     Raises UserError for a name that no flag has.
@@ -268,7 +314,7 @@ def _display(show: bool | Display) -> Display:
     return show if isinstance(show, Display) else Display(silent=not show)
 
 
-def _texts(values: Any) -> list[str]:
+def _texts(values: Models | Numbers | None) -> list[str]:
     """Return the texts of one value or of several."""
     if values is None:
         return []
@@ -289,7 +335,7 @@ def _check_installation() -> None:
         raise UserError(obstacle)
 
 
-def _sources_and_rows(data: Any) -> tuple[list[str] | None, Iterable[Any] | None]:
+def _sources_and_rows(data: Data | None) -> tuple[list[str] | None, Iterable[object] | None]:
     """Return the names of the sources, and the rows if `data` has them itself.
 
     Such rows are those of the source `-`.
@@ -303,7 +349,7 @@ def _sources_and_rows(data: Any) -> tuple[list[str] | None, Iterable[Any] | None
     return ["-"], data
 
 
-def _rewards(chosen: Any) -> tuple[Any, RewardObjects]:
+def _rewards(chosen: Rewards | None) -> tuple[FlagValue, RewardObjects]:
     """Return the rewards with a text for each function object, and these objects by name."""
     if callable(chosen):
         chosen = [chosen]
