@@ -22,16 +22,15 @@ from rlvr_cli.data.sources import canonical
 
 File = Path | str | None
 """A path, or None if there is none."""
-Data = str | Path | Iterable[str | Path] | Iterable[Mapping[str, object]]
-"""Problem sets by their names, one or several, or the rows themselves, which are read once."""
-Models = str | Path | Iterable[str | Path]
-Names = str | Iterable[str]
+Names = str | Path | Iterable[str | Path]
 Numbers = int | str | Iterable[int | str]
+Data = Names | Iterable[Mapping[str, object]]
+"""Problem sets by their names, one or several, or the rows themselves, which are read once."""
 RewardFunction = Callable[..., object]
 RewardTerm = str | RewardFunction | tuple[str | RewardFunction, float]
 Rewards = RewardTerm | Sequence[RewardTerm]
 """Rewards as the command has them, and function objects, alone or with a weight."""
-FlagValue = str | Path | int | float | Iterable[object] | Mapping[str, str] | None
+FlagValue = str | Path | float | Iterable[object] | None
 """The value of a flag, as a number or as the command's text."""
 _LARGEST_SUMMARY = 16 << 20
 """Bytes of a summary.json, which has some figures of each held-out set, at most."""
@@ -167,7 +166,7 @@ def train_config(
 def evaluate(
     data: Data | None = None,
     *,
-    model: Models | None = None,
+    model: Names | None = None,
     against: File = None,
     by: Names | None = None,
     k: Numbers | None = None,
@@ -314,7 +313,7 @@ def _display(show: bool | Display) -> Display:
     return show if isinstance(show, Display) else Display(silent=not show)
 
 
-def _texts(values: Models | Numbers | None) -> list[str]:
+def _texts(values: Names | Numbers | None) -> list[str]:
     """Return the texts of one value or of several."""
     if values is None:
         return []
