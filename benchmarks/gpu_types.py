@@ -17,8 +17,8 @@ from pathlib import Path
 
 from gpu_right import EAGER, PPO, SMALL, WAYS
 
+from rlvr_cli.api import Run
 from rlvr_cli.cli.main import app
-from rlvr_cli.cli.python import Run
 
 HALF = ("--set", "optim.precision=float16", "--set", "rollout.precision=float16", *EAGER)
 HALF_WAYS = {

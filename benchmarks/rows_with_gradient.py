@@ -29,11 +29,11 @@ from rlvr_cli.algorithm import loss
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.samples import Samples, to_samples
-from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.types import Group, Problem, Rollout, SamplingParams
 from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.model.loading import LoadedModel, load_model
 from rlvr_cli.model.policy import Policy
+from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.training import update
 from rlvr_cli.training.scoring import add_logprobs

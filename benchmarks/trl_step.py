@@ -71,11 +71,11 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     from rlvr_cli.algorithm.choices import ALGORITHMS
     from rlvr_cli.algorithm.kinds import Clip
     from rlvr_cli.algorithm.samples import to_samples
-    from rlvr_cli.config.sections import OptimConfig
     from rlvr_cli.core.types import Group, Problem, Rollout, SamplingParams
     from rlvr_cli.data.prompts import render_prompts
     from rlvr_cli.model.loading import load_model
     from rlvr_cli.model.policy import Policy
+    from rlvr_cli.model.settings import OptimConfig
     from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
     from rlvr_cli.training.scoring import add_logprobs
     from rlvr_cli.training.update import Updater

@@ -4,19 +4,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlvr_cli.cli.python import Run, evaluate, sample, train
+    from rlvr_cli.api import Run, evaluate, sample, train
     from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 
 __version__ = "0.2.0"
 __all__ = ["EngineError", "Run", "RunStoppedError", "UserError", "evaluate", "sample", "train"]
 _PLACES = {
     "EngineError": "rlvr_cli.core.errors",
-    "Run": "rlvr_cli.cli.python",
+    "Run": "rlvr_cli.api",
     "RunStoppedError": "rlvr_cli.core.errors",
     "UserError": "rlvr_cli.core.errors",
-    "evaluate": "rlvr_cli.cli.python",
-    "sample": "rlvr_cli.cli.python",
-    "train": "rlvr_cli.cli.python",
+    "evaluate": "rlvr_cli.api",
+    "sample": "rlvr_cli.api",
+    "train": "rlvr_cli.api",
 }
 
 

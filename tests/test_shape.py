@@ -5,12 +5,15 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Container
 from pathlib import Path
 
 import rlvr_cli
 import verifiers
 
 FLOORS = [
+    ["cli.main"],
+    ["api"],
     ["cli"],
     ["show"],
     ["runs"],
@@ -25,7 +28,8 @@ FLOORS = [
     ["ranks"],
     ["core"],
 ]
-"""A package imports from itself and from floors below it."""
+"""A package imports from itself and from floors below it. A module with a floor of its own is no
+part of its package here."""
 VERIFIER_FLOORS = [
     ["__main__", "peer"],
     ["api"],
@@ -42,6 +46,8 @@ VERIFIER_FLOORS = [
 NODES = {"rlvr_cli": 89_004, "verifiers": 26_584}
 """How much each package says, in statements and expressions of its syntax trees. A feature raises
 it by what it says; layout, names, comments and constants are free."""
+SLACK = 0.01
+"""The share by which a package may grow before its number must be raised."""
 
 
 def nodes(path: Path) -> int:
@@ -61,8 +67,14 @@ def test_a_line_is_as_long_as_it_reads_well(tmp_path):
 
 def test_the_whole_stays_within_its_budget():
     for package in (rlvr_cli, verifiers):
+        name = package.__name__
         paths = Path(package.__file__).parent.rglob("*.py")
-        assert sum(map(nodes, paths)) <= NODES[package.__name__], package.__name__
+        actual = sum(map(nodes, paths))
+        assert actual <= NODES[name] * (1 + SLACK), (
+            f'{name} has {actual} nodes, more than {SLACK:.0%} above NODES["{name}"] in '
+            f"tests/test_shape.py. Say it with less, or raise that number to {actual}: a feature "
+            "may raise it."
+        )
 
 
 def imports(path: Path) -> set[str]:
@@ -76,10 +88,11 @@ def imports(path: Path) -> set[str]:
     return actual
 
 
-def rooms_used(package: Path, path: Path) -> set[str]:
-    """The rooms of the package that a file imports from."""
-    prefix = package.name + "."
-    return {name.split(".")[1] for name in imports(path) if name.startswith(prefix)}
+def room_of(name: str, floor: Container[str]) -> str:
+    """The room of a module, or of a name in it: its package, unless the module has a floor."""
+    package, _, rest = name.partition(".")
+    module = f"{package}.{rest.split('.')[0]}"
+    return module if module in floor else package
 
 
 def upward(package: Path, floors: list[list[str]]) -> set[tuple[str, str]]:
@@ -87,10 +100,13 @@ def upward(package: Path, floors: list[list[str]]) -> set[tuple[str, str]]:
     floor = {room: number for number, rooms in enumerate(floors) for room in rooms}
     actual = set()
     for path in package.rglob("*.py"):
-        own = path.relative_to(package).parts[0].removesuffix(".py")
+        own = room_of(".".join(path.relative_to(package).with_suffix("").parts), floor)
         if own not in floor:
             continue
-        for room in (rooms_used(package, path) & floor.keys()) - {own}:
+        prefix = package.name + "."
+        names = {name for name in imports(path) if name.startswith(prefix)}
+        used = {room_of(name.removeprefix(prefix), floor) for name in names}
+        for room in (used & floor.keys()) - {own}:
             if floor[room] <= floor[own]:
                 actual.add((str(path.relative_to(package)), room))
     return actual
@@ -101,7 +117,8 @@ def test_every_room_has_a_floor():
     rooms = {
         path.relative_to(package).parts[0].removesuffix(".py") for path in package.rglob("*.py")
     }
-    assert rooms == {room for rooms in FLOORS for room in rooms} | {"__init__", "__main__"}
+    expected = {room.split(".")[0] for rooms in FLOORS for room in rooms}
+    assert rooms == expected | {"__init__", "__main__"}
     package = Path(verifiers.__file__).parent
     rooms = {
         path.relative_to(package).parts[0].removesuffix(".py") for path in package.rglob("*.py")

@@ -7,10 +7,11 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import islice
-from typing import IO, Any
+from typing import IO
 
 if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # no state is to be saved: Ctrl-C ends it at once
@@ -26,7 +27,18 @@ LONGEST_LINE = 1 << 28  # bytes; a longer line is skipped, so that it never fill
 MOST_ERRORS = 5  # lines that could not be used and are reported one by one
 LONGEST_ERROR = 300  # characters
 MOST_WORKERS = 256
+Fields = Mapping[str, object]
+"""What a line has, by the name of its field."""
 RECORDED = ("verdict", "extracted", "format_ok", "reason")
+
+
+@dataclass(frozen=True)
+class Row:
+    """Holds a response to be judged, with the id of its line."""
+
+    id: object
+    answer: str
+    response: str
 
 
 def refuse_constant(name: str) -> None:
@@ -34,20 +46,21 @@ def refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def value_of(row: Any, path: str) -> Any:
+def value_of(row: Fields, path: str) -> object:
     """Return the value at a path such as `a.b`. Return None if there is none."""
+    value: object = row
     for name in path.split("."):
-        row = row.get(name) if isinstance(row, dict) else None
-    return row
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
-def box_in(row: dict, path: str) -> str | None:
+def box_in(row: Fields, path: str) -> str | None:
     """Return the answer in the last box of a derivation. Return None if there is none."""
     value = value_of(row, path)
     return boxed_answer(value) if isinstance(value, str) else None
 
 
-def first_path(row: dict, paths: Sequence[str]) -> str:
+def first_path(row: Fields, paths: Sequence[str]) -> str:
     """Return the first path at which a row has a value, or else a null. Raises KeyError with the
     first of all."""
     for path in paths:
@@ -59,7 +72,7 @@ def first_path(row: dict, paths: Sequence[str]) -> str:
     raise KeyError(paths[0])
 
 
-def read_row(line: str) -> list[dict]:
+def read_row(line: str) -> list[Row]:
     """Return the id, the gold answer and the response of a line, once for each of its responses.
     Raises KeyError, TypeError, ValueError or RecursionError."""
     row = json.loads(line, parse_constant=refuse_constant)
@@ -82,12 +95,12 @@ def read_row(line: str) -> list[dict]:
         answer = box_in(row, answer_path) or answer
     json.dumps(row.get("id"))
     return [
-        {"id": row.get("id"), "answer": answer, "response": as_text(response, path)}
+        Row(id=row.get("id"), answer=answer, response=as_text(response, path))
         for response in responses
     ]
 
 
-def read_rows(stream: IO[bytes]) -> Iterator[dict | str]:
+def read_rows(stream: IO[bytes]) -> Iterator[Row | str]:
     """Yield the rows of each line that is not blank, or what is wrong with that line."""
     number = 0
     while line := stream.readline(LONGEST_LINE):
@@ -134,11 +147,11 @@ def run() -> int:
         parser.error(f"--workers must be from 1 to {MOST_WORKERS}")
     unusable = 0
 
-    def usable_rows() -> Iterator[dict]:
+    def usable_rows() -> Iterator[Row]:
         """Yield the rows, and report the first bad lines as soon as they are read."""
         nonlocal unusable
         for row in read_rows(stream):
-            if isinstance(row, dict):
+            if isinstance(row, Row):
                 yield row
                 continue
             unusable += 1
@@ -153,11 +166,11 @@ def run() -> int:
         Verifier(format=options.format, workers=options.workers) as verifier,
     ):
         while batch := list(islice(rows, BATCH)):
-            attempts = [Attempt(row["response"], row["answer"]) for row in batch]
+            attempts = [Attempt(row.response, row.answer) for row in batch]
             chat_marks.add(attempt.response for attempt in attempts)
             for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
                 record = {field: getattr(verification, field) for field in RECORDED}
-                print(json.dumps({"id": row["id"], **record}))
+                print(json.dumps({"id": row.id, **record}))
                 counts[verification.verdict] += 1
     if sys.stdout is not None:
         sys.stdout.flush()

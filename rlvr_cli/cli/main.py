@@ -16,6 +16,7 @@ from rlvr_cli.cli.options import (
     Text,
     Texts,
     config_option,
+    given,
     output,
     report,
     training,
@@ -104,36 +105,44 @@ def train(
     Piped, stdout carries one JSON object of metrics per step.
     """
     with reported_errors():
-        from rlvr_cli.cli import python
+        from rlvr_cli import api
         from rlvr_cli.cli.listings import list_algorithms, list_settings
         from rlvr_cli.config import as_yaml
         from rlvr_cli.console.display import Display, print_step
 
-        sources = ctx.obj["data"] or []
+        values = given(ctx)
+        sources = values.sources or []
         if list_:
             return list_algorithms()
         if settings:
             return list_settings(sources)
         begin(processes, "-" in sources)
-        options: dict[str, Any] = {
-            "resume": resume,
-            "from_": from_,
-            "check": check,
-            "out": out,
-            "config": config,
-            "set": set_,
-        }
         if print_config:
             from rlvr_cli.setup.plan import foreseen
 
-            resolved = python.train_config(ctx.obj, **options)
+            resolved = api.train_config(
+                {"data": sources, "reward": values.rewards, **values.flags},
+                resume=resume,
+                from_=from_,
+                check=check,
+                out=out,
+                config=config,
+                set=set_,
+            )
             return print(as_yaml(foreseen(resolved)), end="")
-        python.train(
-            **{**ctx.obj, "data": sources or None},
-            **options,
+        api.train(
+            sources or None,
+            reward=values.rewards,
+            resume=resume,
+            from_=from_,
+            check=check,
+            out=out,
             track=track,
+            config=config,
+            set=set_,
             on_step=print_step,
             show=Display(quiet, verbose),
+            **values.flags,
         )
         return None
 
@@ -201,26 +210,25 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
-        from rlvr_cli.cli import python
+        from rlvr_cli import api
         from rlvr_cli.console.display import Display
 
-        report_settings: dict[str, Any] = {
-            "k": k or (),
-            "by": by or (),
-            "against": against,
-            "out": out,
-            "judge": judge,
-            "format": format,
-        }
         if not responses:
             begin(processes, "-" in (data or ()))
-        python.evaluate(
-            **{**ctx.obj, "data": data or None, "model": model},
-            **report_settings,
+        api.evaluate(
+            data or None,
+            model=model,
             responses=responses or None,
+            against=against,
+            by=by,
+            k=k,
+            judge=judge,
+            format=format,
+            out=out,
             config=config,
             set=set_,
             show=Display(quiet),
+            **given(ctx).flags,
         )
         return None
 
@@ -298,76 +306,21 @@ def show(
     """
     with reported_errors("nothing is lost"):
         from rlvr_cli.console.display import Display
-        from rlvr_cli.core.errors import UserError
-        from rlvr_cli.show import screen
-        from rlvr_cli.show.ablation import ended_runs, is_ablation, show_ablation
-        from rlvr_cli.show.explain import explain as explain_step
-        from rlvr_cli.show.page import write_page
-        from rlvr_cli.show.source import open_source, send_to
-        from verifiers import Verdict
+        from rlvr_cli.show.command import ShowOptions
+        from rlvr_cli.show.command import show as show_sources
 
-        paths = list(dict.fromkeys(sources or ()))
-        ablations = [path for path in paths if is_ablation(path)]
-        if ablations:
-            options_of_runs = {
-                "--follow": follow,
-                "--step": step,
-                "--group": group,
-                "--verdict": verdict,
-                "--problem": problem,
-                "--by": by,
-                "--explain": explain,
-                "--track": track,
-            }
-            for option, value in options_of_runs.items():
-                if value is not None and value is not False:
-                    raise UserError(
-                        f"{option} takes no ablation; name a run in it, {ablations[0]}/ARM-SEED"
-                    )
-            if len(paths) > 1:
-                raise UserError("show: an ablation is shown alone")
-            if html is None:
-                return show_ablation(ablations[0], Display(stderr=False))
-            paths = ended_runs(ablations[0])
-        numbers = [path for path in paths if str(path).isdecimal() and not path.exists()]
-        if explain and step is None and len(numbers) == 1:  # --explain 30
-            step = int(numbers[0].name)
-            paths.remove(numbers[0])
-        opened = [open_source(path) for path in paths]
-        display = Display(stderr=False)
-        runs = sum(source.config is not None for source in opened)
-        wants_responses = step is not None or verdict is not None or problem is not None
-        if not opened:
-            raise UserError("show: give the directory of a run or a result")
-        if 0 < runs < len(opened):
-            raise UserError("show: give runs or results, not both")
-        if group is not None and step is None:
-            raise UserError("--group is a group of one step; give --step as well")
-        if len(opened) > 1 and (wants_responses or explain):
-            raise UserError("show: responses are those of one run or result; give one")
-        for option, value in {"--follow": follow, "--explain": explain, "--track": track}.items():
-            if value and not runs:
-                raise UserError(f"{option} takes runs only")
-        if by and runs:
-            raise UserError("--by takes results only")
-        if verdict is not None and verdict not in list(Verdict):
-            known = ", ".join(Verdict)
-            raise UserError(f"--verdict {verdict} is no verdict; choose from {known}")
-        if track:
-            send_to(track, opened, display)
-        elif html is not None:
-            write_page(opened, html, display, ablations)
-        elif explain:
-            explain_step(opened[0], step, group, display)
-        elif wants_responses:
-            screen.show_responses(opened[0], step, group, problem, verdict, display)
-        elif follow:
-            screen.follow(opened, display)
-        elif runs:
-            screen.show_runs(opened, display)
-        else:
-            screen.show_results(opened, by or (), display)
-        return None
+        options = ShowOptions(
+            follow=follow,
+            step=step,
+            group=group,
+            verdict=verdict,
+            problem=problem,
+            by=by,
+            explain=explain,
+            track=track,
+            html=html,
+        )
+        show_sources(list(dict.fromkeys(sources or ())), options, Display(stderr=False))
 
 
 @app.command()
@@ -528,18 +481,18 @@ def sample(
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
-        from rlvr_cli.cli.python import sample as sample_rows
+        from rlvr_cli import api
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.jsonl import jsonl_line
 
-        rows = sample_rows(
+        rows = api.sample(
             inputs or None,
             out=out,
             config=config,
             set=set_,
             show=Display(quiet),
             is_live=out is None and sys.stdout.isatty(),
-            **ctx.obj,
+            **given(ctx).flags,
         )
         if out is None:
             sys.stdout.writelines(map(jsonl_line, rows))

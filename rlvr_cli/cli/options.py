@@ -1,6 +1,7 @@
 """Make a flag for each setting that a command reads, and declare the options shared by commands."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from inspect import Parameter, Signature
@@ -42,11 +43,21 @@ Track = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a command line gives to the parameters that are made from settings."""
+
+    sources: Texts
+    rewards: Texts
+    flags: Mapping[str, str | bool | Texts]
+    """The others, by name."""
+
+
 class SettingsCommand(TyperCommand):
     """A command with a flag for each setting that it reads, besides its function's parameters.
 
     The flags are made when they are first asked for, so that help of the program loads no settings.
-    Their values go to `ctx.obj`.
+    `given` has their values.
     """
 
     names: list[str] | None = None
@@ -76,8 +87,17 @@ class SettingsCommand(TyperCommand):
         self._options = options
 
     def invoke(self, ctx: Any) -> Any:
-        ctx.obj = {name: ctx.params.pop(name) for name in self.names or ()}
+        flags = {name: ctx.params.pop(name) for name in self.names or ()}
+        sources = flags.pop("data", None)
+        rewards = flags.pop("reward", None)
+        ctx.obj = Given(sources=sources, rewards=rewards, flags=flags)
         return super().invoke(ctx)
+
+
+def given(ctx: typer.Context) -> Given:
+    """Return what the command line gave to the parameters that are made from settings."""
+    values: Given = ctx.obj
+    return values
 
 
 def setting_options(command: Any) -> list[Any]:

@@ -18,6 +18,24 @@ from rlvr_cli.core.settings import NONE, Command, Setting, leaves, settings_of
 from rlvr_cli.core.text import format_value, shortened, what_is_wrong
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
+__all__ = [
+    "MODEL_SETTINGS",
+    "SETTINGS",
+    "Assignment",
+    "Config",
+    "Sets",
+    "as_yaml",
+    "flag_layer",
+    "flags_of",
+    "in_order",
+    "layer",
+    "overrides",
+    "resolve",
+    "run_layer",
+    "set_layer",
+    "setting_at",
+    "yaml_layer",
+]
 Sets = Iterable[str] | Mapping[str, Any]
 """Settings as texts `section.key=value`, or as values by dotted name."""
 SETTINGS: dict[str, Setting] = {}

@@ -175,7 +175,8 @@ def _nearest(section: type[Section], key: str, prefix: str, root: type[Section])
 def foreign_names() -> dict[str, list[str]]:
     """Return the names that other programs have, by our name, or by a sentence if we have none."""
     file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
-    return load_yaml(file.read_text(encoding="utf-8"))
+    names: dict[str, list[str]] = load_yaml(file.read_text(encoding="utf-8"))
+    return names
 
 
 def foreign_answer(name: str) -> str | None:

@@ -557,7 +557,7 @@ def _is_text_part(part: Any) -> bool:
 def message_text(message: Mapping[str, Any]) -> str | None:
     """Return the text of a chat's turn, behind its thought in think tags if that is kept apart.
     Return None if there is no text."""
-    content = message.get("content", message.get("value"))
+    content: object = message.get("content", message.get("value"))
     thought = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(content, list):
         parts = [part for part in content if isinstance(part, dict)]
@@ -565,11 +565,10 @@ def message_text(message: Mapping[str, Any]) -> str | None:
             str(part["reasoning"]) for part in parts if "reasoning" in part
         )
         content = "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
-    if not isinstance(content, str):
-        content = None
+    text = content if isinstance(content, str) else None
     if not isinstance(thought, str) or not thought:
-        return content
-    return f"<think>{thought}</think>{content or ''}"
+        return text
+    return f"<think>{thought}</think>{text or ''}"
 
 
 def checked_text(text: Any, field: str) -> str:

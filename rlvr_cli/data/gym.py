@@ -82,4 +82,5 @@ def _batch(pool: Pool, generator: str, first: int) -> list[dict[str, Any]]:
         reply = {"error": f"it makes no {_BATCH} problems within its limits ({error})"}
     if "error" in reply:
         raise UserError(f"{PREFIX}{generator}: {printable(reply['error'])}")
-    return reply["rows"]
+    rows: list[dict[str, Any]] = reply["rows"]
+    return rows

@@ -185,7 +185,8 @@ def _rendered(
 
 
 def _encoded(text: str, tokenizer: Any) -> list[int]:
-    return tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
+    return ids
 
 
 def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:

@@ -237,7 +237,7 @@ def student(freedom: int, outside: float = 0.05) -> float:
     """Return the two-sided quantile of Student's t distribution, by default of 95 %."""
     import mpmath
 
-    def tail(t: float) -> float:
+    def tail(t: float) -> object:  # a number of mpmath, which has no types
         x = freedom / (freedom + t * t)
         return mpmath.betainc(freedom / 2, 0.5, 0, x, regularized=True) - outside
 

@@ -76,7 +76,8 @@ def hidden_states(body: Any, inputs: ModelInputs) -> Tensor:
             layout=inputs.layout,
             use_cache=False,
         )
-    return output.last_hidden_state.flatten(0, 1)
+    states_NH: Tensor = output.last_hidden_state.flatten(0, 1)
+    return states_NH
 
 
 def head_logits(model: Any, hidden_N: Tensor, is_plain: bool) -> Tensor:
@@ -89,7 +90,8 @@ def head_logits(model: Any, hidden_N: Tensor, is_plain: bool) -> Tensor:
     output = _BodyOutput((hidden_N[None],))
     ids = torch.zeros(1, len(hidden_N), dtype=torch.long, device=hidden_N.device)
     with patch.object(model.base_model, "forward", lambda *_, **__: output):
-        return model(input_ids=ids, use_cache=False).logits[0]
+        logits_NV: Tensor = model(input_ids=ids, use_cache=False).logits[0]
+    return logits_NV
 
 
 def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:

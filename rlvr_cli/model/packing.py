@@ -272,7 +272,8 @@ def packed_attention(
 
 def take(rows: Tensor, index: Tensor) -> Tensor:
     """Return rows[index], with a gradient that is summed in one order by any number of threads."""
-    return rows.index_select(0, index.flatten()).unflatten(0, index.shape)
+    taken: Tensor = rows.index_select(0, index.flatten()).unflatten(0, index.shape)
+    return taken
 
 
 def runs_fit(query: Tensor) -> bool:
@@ -345,7 +346,10 @@ def _attention(
     B, heads, length, D = query.shape
     kv_heads = key.shape[1]
     if length > 1 or heads == kv_heads or kwargs.get("position_bias") is not None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **kwargs)
+        attended: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, **kwargs
+        )
+        return attended
     grouped = query.reshape(B, kv_heads, heads // kv_heads, D)
     output = F.scaled_dot_product_attention(
         grouped, key, value, attn_mask=attention_mask, scale=kwargs.get("scaling")
@@ -355,7 +359,8 @@ def _attention(
 
 def _mask(*args: Any, local_size: int | None = None, **kwargs: Any) -> Tensor | None:
     WINDOWS.update(filter(None, [local_size]))
-    return sdpa_mask(*args, local_size=local_size, **kwargs)
+    mask: Tensor | None = sdpa_mask(*args, local_size=local_size, **kwargs)
+    return mask
 
 
 AttentionInterface.register(ATTENTION, _attention)

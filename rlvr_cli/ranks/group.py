@@ -132,9 +132,10 @@ def _gather_tensors(tensor: Tensor) -> list[Tensor]:
     return parts
 
 
-def broadcast_from_first(value: Any) -> Any:
+def broadcast_from_first(value: T) -> T:
     """Return the first process's value, as JSON, in every process."""
-    return gather(value if is_first() else None)[0]
+    values: list[T] = gather(value if is_first() else None)
+    return values[0]
 
 
 def by_the_first(work: Callable[[], None]) -> None:

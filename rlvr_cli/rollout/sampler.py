@@ -121,4 +121,4 @@ class Sampler:
 
     def decode(self, token_ids: list[int]) -> str:
         """Return the text of a response."""
-        return self.tokenizer.decode(token_ids, skip_special_tokens=True)
+        return str(self.tokenizer.decode(token_ids, skip_special_tokens=True))

@@ -181,7 +181,7 @@ def refuse_place(directory: Path) -> None:
     # The first process writes a file next to it, and the others look for that file.
     parent = next(parent for parent in directory.absolute().parents if parent.is_dir())
     with NamedTemporaryFile(dir=parent, prefix=".") if is_first() else nullcontext() as file:
-        name = broadcast_from_first(Path(file.name).name if file else None)
+        name = broadcast_from_first(Path(file.name).name if file else "")
         _check_shared((parent / name).exists(), directory)
 
 

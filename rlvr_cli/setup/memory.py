@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import torch
 
 from rlvr_cli.config import Config
-from rlvr_cli.config.sections import LoraConfig
 from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.packing import AttentionSizes, attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
-from rlvr_cli.model.settings import SIXTEEN_BITS
+from rlvr_cli.model.settings import SIXTEEN_BITS, LoraConfig
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.setup.machine import Machine

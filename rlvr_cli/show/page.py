@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import LIMITS, MEASURED, History, measured_sets
+from rlvr_cli.console.steps import LIMITS, MEASURED, measured_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import TOKEN_FIGURES
+from rlvr_cli.core.types import TOKEN_FIGURES, History
 from rlvr_cli.runs.run_dir import StoredTokens
 from rlvr_cli.show.ablation import findings
 from rlvr_cli.show.screen import differing, pass_at_1, truncate

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rlvr_cli.algorithm.group_filter import candidates, trains
 from rlvr_cli.algorithm.kinds import OwnFilter
+from rlvr_cli.algorithm.reward import shaped_reward
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -113,20 +114,20 @@ class StoredGroup(ResponseGroup[Response]):
         """
         if self.config is None:
             return {}
-        import torch
-
-        from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES
-        from rlvr_cli.algorithm.reward import shaped_reward
-
         algo = self.config.algorithm
         judged = candidates(self, algo)
         max_tokens = self.config.rollout.max_tokens
         rewards = [shaped_reward(response, algo, max_tokens) for response in judged]
         advantages: list[float | None] = [None] * len(judged)
-        formula = GROUP_ADVANTAGES.get(algo.advantage.component)  # none for one that is not ours
-        if formula is not None and not algo.compares_batch and len(judged) > 1:
-            values = torch.tensor(rewards, dtype=torch.float64)
-            advantages = formula(values, values, **algo.advantage.fields).tolist()
+        if algo.advantage.needs_group and not algo.compares_batch and len(judged) > 1:
+            import torch  # the trainer's own formulas, to the last digit
+
+            from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES
+
+            formula = GROUP_ADVANTAGES.get(algo.advantage.component)
+            if formula is not None:  # one of ours
+                values = torch.tensor(rewards, dtype=torch.float64)
+                advantages = formula(values, values, **algo.advantage.fields).tolist()
         scores = {}
         for response, reward, advantage in zip(judged, rewards, advantages, strict=True):
             is_masked = algo.masks_cut_off and response.is_cut_off

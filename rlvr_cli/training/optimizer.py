@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import Parameter
 from torch.optim import AdamW, Optimizer
 
-from rlvr_cli.config.sections import OptimConfig
+from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.ranks.group import local_shard
 
 Parameters = Sequence[tuple[list[Parameter], float]]

@@ -16,12 +16,11 @@ from rlvr_cli.algorithm.kl import CONTROLS
 from rlvr_cli.algorithm.loss import critic_loss, has_gradient, policy_loss
 from rlvr_cli.algorithm.objective import LossDenominators, LossInputs, explained_variance
 from rlvr_cli.algorithm.samples import Samples
-from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.model.packing import send
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
-from rlvr_cli.model.settings import SIXTEEN_BITS
+from rlvr_cli.model.settings import SIXTEEN_BITS, OptimConfig
 from rlvr_cli.ranks.group import full_tensor, sum_values, sync_gradients, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.optimizer import new_optimizer, set_rates

@@ -16,8 +16,8 @@ from small_models import save_small_model
 from small_trainer import has_even, make_trainer
 from transformers import PreTrainedModel
 
+from rlvr_cli.api import train
 from rlvr_cli.cli import train as module
-from rlvr_cli.cli.python import train
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import packing
 from rlvr_cli.model.adapter import trained

@@ -11,8 +11,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.objective import LossDenominators
-from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.model.policy import Critic, Policy
+from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.training import update
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.update import Updater

@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from rlvr_cli.config.sections import OptimConfig
+from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.training.optimizer import (
     BFloat16AdamW,
     new_optimizer,

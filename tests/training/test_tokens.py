@@ -15,8 +15,8 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.algorithm.objective import LossDenominators
 from rlvr_cli.algorithm.samples import to_samples
-from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.model.policy import Policy
+from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.training import tokens as module
 from rlvr_cli.training.batch import micro_batches
 from rlvr_cli.training.tokens import token_rows, token_texts

@@ -29,11 +29,11 @@ from rlvr_cli.algorithm.kinds import (
 )
 from rlvr_cli.algorithm.loss import rejected
 from rlvr_cli.algorithm.objective import LossDenominators
-from rlvr_cli.config.sections import OptimConfig
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.adapter import add_adapter, merged_parameters, trained
 from rlvr_cli.model.policy import Policy, recompute
+from rlvr_cli.model.settings import OptimConfig
 from rlvr_cli.training.imitation import ImitationUpdater
 from rlvr_cli.training.scoring import add_logprobs
 from rlvr_cli.training.update import SCHEDULES, Updater

@@ -8,8 +8,8 @@ from verifiers.values.same_value import proportional, same_value
 
 def same_relation(gold: Node, answer: Node) -> bool:
     """Return whether two relations are rearrangements of each other."""
-    signs = gold.value
-    answered = answer.value
+    signs: tuple[str, ...] = gold.value
+    answered: tuple[str, ...] = answer.value
     # 3 > x > 2 is 2 < x < 3
     if len(signs) > 1 and signs[0] != "=" and FLIPPED.get(signs[0]) == answered[-1]:
         answered = tuple(FLIPPED.get(sign, sign) for sign in answered[::-1])

@@ -141,7 +141,7 @@ def _same_ordered(gold: Sequence[Node], answer: Sequence[Node]) -> bool:
 
 def _without_repeats(members: list[Named]) -> list[Named]:
     """Drop members that are written alike, and all but the first if all have one value."""
-    first_of: dict[tuple, Named] = {}
+    first_of: dict[tuple[object, ...], Named] = {}
     for member in members:
         first_of.setdefault(canonical(member.value), member)
     distinct = list(first_of.values())

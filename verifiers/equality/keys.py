@@ -14,8 +14,9 @@ from verifiers.grammar.parse import parse
 from verifiers.grammar.tree import Node, ParseError, minus, num
 from verifiers.grammar.units import UNITS, measure
 from verifiers.values.effort import OutOfEffortError, limited
+from verifiers.values.exact import NO_VALUE
 from verifiers.values.numeric import Evaluator, Number, context
-from verifiers.values.same_value import NO_VALUE, is_arithmetic
+from verifiers.values.same_value import is_arithmetic
 
 LOOK_DIGITS = 30
 CELLS = 10**10  # in a unit of the logarithm: numbers that agree to ten digits share a cell

@@ -1,5 +1,6 @@
 """Read sets of real numbers, written as intervals, inequalities or unions, and compare them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from verifiers.equality.labels import is_name
@@ -218,7 +219,7 @@ def _comparison(left: Node, operator: str, right: Node) -> RealSet:
 def _polynomial(node: Node, operator: str, name: str) -> Cuts:
     """Return where a polynomial of the first or second degree is, say, "<" 0."""
     polynomial = coefficients(node, name)
-    if polynomial is None or polynomial[:2] == (0, 0):
+    if polynomial is None or not any(polynomial[:2]):
         raise NotASetError("not a polynomial of low degree")
     a, b, _ = polynomial
     roots = [_rounded(root) for root in real_roots(*polynomial, WORKING_DIGITS)]
@@ -245,7 +246,7 @@ def _absolute(expression: Node, operator: str, bound: Node) -> RealSet:
     return _union(lower, upper)
 
 
-READERS = {
+READERS: dict[str, Callable[[Node], RealSet]] = {
     "rel": _read_relation, "tuple": _read_interval, "list": _read_list, "setname": _read_name,
     "builder": read_builder,
     "set": lambda node: _union(*(RealSet(_solutions("=", _endpoint(arg))) for arg in node.args)),

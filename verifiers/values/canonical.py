@@ -8,7 +8,7 @@ from verifiers.grammar.tree import Node, num
 COMMUTATIVE = {"add", "mul", "set", "union", "inter"}
 
 
-def canonical(node: Node) -> tuple:
+def canonical(node: Node) -> tuple[object, ...]:
     """Return a key that is the same for a + (b + c) and c + b + a: sums, products, unions,
     intersections and sets in any order and nesting."""
     kind, args = node.kind, node.args

@@ -32,7 +32,8 @@ def exact(node: Node, values: Mapping[str, Fraction]) -> Fraction:
     """
     kind = node.kind
     if kind == "num":
-        return node.value
+        number: Fraction = node.value
+        return number
     if kind == "sym":
         if node.value not in values:
             raise InexactError(node.value)

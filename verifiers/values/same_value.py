@@ -89,7 +89,7 @@ def _same_constant(left: Node, right: Node, decimal_log: bool) -> bool:
 
 
 def _close(left: Number, right: Number, digits: int) -> bool:
-    return abs(left - right) <= max(abs(left), abs(right), 1) * 10.0**-digits
+    return bool(abs(left - right) <= max(abs(left), abs(right), 1) * 10.0**-digits)
 
 
 def _shrinks(

@@ -161,7 +161,7 @@ class GroupCache(Cache):
 
     def _wider(self) -> int:
         """Return a capacity beyond the positions that are filled."""
-        length = self.get_seq_length()
+        length: int = self.get_seq_length()
         if not self.room:
             return length + _GROWTH
         return min(self.room, (length // _SLAB + 1) * _SLAB)

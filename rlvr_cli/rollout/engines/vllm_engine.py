@@ -334,7 +334,8 @@ def known_architectures() -> Collection[str]:
     with unchanged_process():
         import_vllm()
         from vllm.model_executor.models import ModelRegistry
-    return ModelRegistry.get_supported_archs()
+    known: Collection[str] = ModelRegistry.get_supported_archs()
+    return known
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Train, evaluate and sample from Python. The commands call the same functions."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,16 @@ from rlvr_cli.data.sources import canonical
 
 File = Path | str | None
 """A path, or None if there is none."""
+Names = str | Path | Iterable[str | Path]
+Numbers = int | str | Iterable[int | str]
+Data = Names | Iterable[Mapping[str, object]]
+"""Problem sets by their names, one or several, or the rows themselves, which are read once."""
+RewardFunction = Callable[..., object]
+RewardTerm = str | RewardFunction | tuple[str | RewardFunction, float]
+Rewards = RewardTerm | Sequence[RewardTerm]
+"""Rewards as the command has them, and function objects, alone or with a weight."""
+FlagValue = str | Path | float | Iterable[object] | None
+"""The value of a flag, as a number or as the command's text."""
 _LARGEST_SUMMARY = 16 << 20
 """Bytes of a summary.json, which has some figures of each held-out set, at most."""
 
@@ -53,25 +63,28 @@ class Run:
     @property
     def before(self) -> JsonObject | None:
         """Return the held-out figures before the first step, or None without held-out problems."""
-        return self.summary["before"]
+        figures: JsonObject | None = self.summary["before"]
+        return figures
 
     @property
     def after(self) -> JsonObject | None:
         """Return the held-out figures after the last step, or None without held-out problems."""
-        return self.summary["after"]
+        figures: JsonObject | None = self.summary["after"]
+        return figures
 
-    def evaluate(self, data: Any = None, **options: Any) -> JsonObject:
+    def evaluate(self, data: Data | None = None, **options: Any) -> JsonObject:
         """Measure the trained policy (`evaluate`), by default on the set that its settings name."""
         return evaluate(data, model=self.directory, **options)
 
-    def sample(self, inputs: Any, **options: Any) -> list[JsonObject]:
+    def sample(self, inputs: Data, **options: Any) -> list[JsonObject]:
         """Sample the trained policy (`sample`)."""
         return sample(inputs, model=self.directory, **options)
 
 
 def train(
-    data: Any = None,
+    data: Data | None = None,
     *,
+    reward: Rewards | None = None,
     resume: File = None,
     from_: File = None,
     check: bool = False,
@@ -81,7 +94,7 @@ def train(
     set: Sets | None = None,
     on_step: OnStep | None = None,
     show: bool | Display = False,
-    **settings: Any,
+    **settings: FlagValue,
 ) -> Run:
     """Train a policy, or go on with the run that `resume` names, and return the run.
 
@@ -100,7 +113,7 @@ def train(
     _check_installation()
     display = _display(show)
     sources, rows = _sources_and_rows(data)
-    rewards, objects = _rewards(settings.pop("reward", None))
+    rewards, objects = _rewards(reward)
     resolved = train_config(
         {"data": sources, "reward": rewards, **settings},
         resume=_path(resume),
@@ -134,7 +147,7 @@ def train(
 
 
 def train_config(
-    settings: Mapping[str, Any],
+    settings: Mapping[str, FlagValue],
     resume: Path | None = None,
     from_: Path | None = None,
     check: bool = False,
@@ -151,20 +164,20 @@ def train_config(
 
 
 def evaluate(
-    data: Any = None,
+    data: Data | None = None,
     *,
-    model: Any = None,
-    responses: Any = None,
+    model: Names | None = None,
+    responses: Data | None = None,
     against: File = None,
-    by: Any = None,
-    k: Any = None,
+    by: Names | None = None,
+    k: Numbers | None = None,
     judge: str = "rlvr",
     format: str | None = None,
     out: File = None,
     config: File = None,
     set: Sets | None = None,
     show: bool | Display = False,
-    **settings: Any,
+    **settings: FlagValue,
 ) -> JsonObject:
     """Measure models on problems as `rlvr eval` does, and return the report with all rows.
 
@@ -217,14 +230,14 @@ def evaluate(
 
 
 def sample(
-    inputs: Any,
+    inputs: Data | None,
     *,
     out: File = None,
     config: File = None,
     set: Sets | None = None,
     show: bool | Display = False,
     is_live: bool = False,
-    **settings: Any,
+    **settings: FlagValue,
 ) -> list[JsonObject]:
     """Answer prompts as `rlvr sample` does, and return a row for each response.
 
@@ -252,7 +265,7 @@ def sample(
     return sampled
 
 
-def _flags(settings: Mapping[str, Any], command: Command) -> dict[str, Any]:
+def _flags(settings: Mapping[str, FlagValue], command: Command) -> dict[str, object]:
     """Return the settings, named as the command's flags are, by dotted name.
 
     Raises UserError for a name that no flag has.
@@ -274,7 +287,7 @@ def _display(show: bool | Display) -> Display:
     return show if isinstance(show, Display) else Display(silent=not show)
 
 
-def _texts(values: Any) -> list[str]:
+def _texts(values: Names | Numbers | None) -> list[str]:
     """Return the texts of one value or of several."""
     if values is None:
         return []
@@ -295,7 +308,7 @@ def _check_installation() -> None:
         raise UserError(obstacle)
 
 
-def _sources_and_rows(data: Any) -> tuple[list[str] | None, Iterable[Any] | None]:
+def _sources_and_rows(data: Data | None) -> tuple[list[str] | None, Iterable[object] | None]:
     """Return the names of the sources, and the rows if `data` has them itself.
 
     Such rows are those of the source `-`.
@@ -309,7 +322,7 @@ def _sources_and_rows(data: Any) -> tuple[list[str] | None, Iterable[Any] | None
     return ["-"], data
 
 
-def _rewards(chosen: Any) -> tuple[Any, RewardObjects]:
+def _rewards(chosen: Rewards | None) -> tuple[FlagValue, RewardObjects]:
     """Return the rewards with a text for each function object, and these objects by name."""
     if callable(chosen):
         chosen = [chosen]
