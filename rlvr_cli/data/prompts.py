@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import reading
@@ -17,6 +17,9 @@ from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import one_line, opens_thought, shortened
 from rlvr_cli.core.types import Completion, Problem, Prompt, Turn
 from verifiers import Format
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _SHORT = 60
 _SECONDS = 10.0
@@ -54,12 +57,12 @@ FORMATS: dict[str, Format] = {"think_answer": "think_answer", "boxed": "boxed"}
 
 def render_prompts(
     problems: Sequence[Problem],
-    tokenizer: Any,
+    tokenizer: "PreTrainedTokenizerBase",
     template: str,
     context: int,
     max_tokens: int,
     system: str | None = None,
-    arguments: Mapping[str, Any] = MappingProxyType({}),
+    arguments: Mapping[str, object] = MappingProxyType({}),
     date: datetime | None = None,
 ) -> tuple[list[Prompt], list[str]]:
     """Render every problem as a prompt, by the tokenizer's chat template if it has one.
@@ -111,7 +114,7 @@ def chat_of(problem: Problem, pattern: str, system: str | None) -> tuple[Turn, .
     return (*turns, ("user", pattern.replace("{problem}", problem.problem)))
 
 
-def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:
+def _check_arguments(tokenizer: "PreTrainedTokenizerBase", arguments: Mapping[str, object]) -> None:
     """Raise UserError for an argument that the chat template does not mention, or that has the name
     of a parameter of `apply_chat_template`."""
     if not arguments:
@@ -126,12 +129,12 @@ def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:
             )
 
 
-def writes_date(tokenizer: Any) -> bool:
+def writes_date(tokenizer: "PreTrainedTokenizerBase") -> bool:
     """Return whether the chat template may ask for the date."""
     return _CLOCK in str(tokenizer.chat_template)
 
 
-def turn_end(tokenizer: Any) -> str | None:
+def turn_end(tokenizer: "PreTrainedTokenizerBase") -> str | None:
     """Return the token with which the chat template ends the policy's turn. Return None if there is
     no template, if it fails, or if it does not end turns with a token."""
     if tokenizer.chat_template is None:
@@ -148,11 +151,11 @@ def turn_end(tokenizer: Any) -> str | None:
 
 
 def _rendered(
-    tokenizer: Any,
+    tokenizer: "PreTrainedTokenizerBase",
     turns: Sequence[Turn],
     name: str,
     deadline: float,
-    arguments: Mapping[str, Any] = MappingProxyType({}),
+    arguments: Mapping[str, object] = MappingProxyType({}),
     is_prompt: bool = True,
 ) -> str:
     """Render turns by the chat template, or as plain text if there is none.
@@ -184,11 +187,13 @@ def _rendered(
     return text
 
 
-def _encoded(text: str, tokenizer: Any) -> list[int]:
+def _encoded(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
     return tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
 
 
-def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:
+def forward_samples(
+    tokenizer: "PreTrainedTokenizerBase", context: int
+) -> list[tuple[list[int], list[int]]]:
     """Return (prompt, response) token ids on which to try a model's forward pass.
 
     They have several lengths and are rendered as in a run. Two prompts alternate, so that equal
