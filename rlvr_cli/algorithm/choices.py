@@ -111,7 +111,7 @@ class Algorithm(Section):
     """Filter of dynamic sampling. None means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
     """Treatment of responses that reach the longest length."""
-    sources: dict[str, str] = setting({})
+    sources: dict[str, str] = setting({}, inherited=False)
     """SHA-256 of the file of each function of one's own. The run fills it in and a resume compares
     it."""
 

@@ -47,7 +47,7 @@ class RewardConfig(Section):
     """What a response is rewarded for."""
 
     functions: tuple[str, ...] = setting(
-        ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", min_length=1
+        ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", names_code=True, min_length=1
     )
     """Rewards whose weighted sum trains, SPEC[:WEIGHT] each: math, format, length, majority,
     FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
@@ -67,7 +67,7 @@ class RewardConfig(Section):
     """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
     """Memory limit of each of these processes, in MiB."""
-    sources: dict[str, str] = setting({})
+    sources: dict[str, str] = setting({}, inherited=False)
     """SHA-256 of each function's file, or of a function object's text. The run fills it in and a
     resume compares it."""
 

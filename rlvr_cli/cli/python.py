@@ -10,6 +10,7 @@ from rlvr_cli.cli.problems import sample_problems, write_rows
 from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
 from rlvr_cli.config import Config, Sets, flags_of
 from rlvr_cli.config.overlay import foreign_answer
+from rlvr_cli.config.problem_sets import canonical
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
@@ -18,7 +19,6 @@ from rlvr_cli.core.libraries import ignore_idle_warnings, other_verifiers
 from rlvr_cli.core.settings import Command
 from rlvr_cli.core.types import OnStep
 from rlvr_cli.core.versions import known_fault
-from rlvr_cli.data.sources import canonical
 
 File = Path | str | None
 """A path, or None if there is none."""

@@ -30,6 +30,10 @@ directory: data paths and machine settings are ignored, because a downloaded che
 choose them."""
 
 
+LORA_RATE = 10.0
+"""The learning rate of an adapter, divided by that of all weights (Schulman et al. 2025)."""
+
+
 def setting_at(key: str) -> Setting | None:
     """Return the setting of this name, or the mapping that has this key. Return None if there is no
     such setting."""
@@ -131,6 +135,23 @@ def set_layer(sets: Sets) -> list[Assignment]:
             value = value_text
         assignments += layer(f"--set {shortened(text)}", {key.strip(): value})
     return in_order(assignments)
+
+
+def rate_layer(
+    model: object, saved: Iterable[Assignment], values: Mapping[str, object]
+) -> list[Assignment]:
+    """Return another learning rate if a model's own is for the other kind of training.
+
+    An adapter takes ten times the rate for all weights, and all weights a tenth of an adapter's.
+    """
+    own_values = {key: value for key, value, _ in saved}
+    was_adapter = own_values.get("lora.rank") is not None
+    is_adapter = values.get("lora.rank", own_values.get("lora.rank")) is not None
+    rate = own_values.get("optim.lr", SETTINGS["optim.lr"].default)
+    if was_adapter == is_adapter or not isinstance(rate, int | float):
+        return []
+    rate = rate * LORA_RATE if is_adapter else rate / LORA_RATE
+    return [Assignment("optim.lr", min(1.0, rate), f"the learning rate of {model}")]
 
 
 def resolve(assignments: Sequence[Assignment]) -> Config:

@@ -1,6 +1,6 @@
 """Declare settings as typed sections and choices, with their flags and readers, and list them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from types import NoneType
@@ -37,6 +37,18 @@ class Use:
     --resume. One that moves names a place, and may be edited in the run's config.yaml."""
     resets: str | None = None
     """Another setting that loses its value when this one is set."""
+    parse: Callable[[Any], object] | None = None
+    """Reads what the flag gives. None means that the setting's type says how."""
+    refused_in_model: Callable[[str], str | None] | None = None
+    """Says what is wrong with a text in a model's own settings, if anything is."""
+    names_code: bool = False
+    """Whether it may name code, which no directory may have run: the user names it again."""
+    replaces_model: bool = False
+    """Whether a value of it means that no model is loaded, whose own settings would be read."""
+    inherited: bool = True
+    """Whether a run takes it from the parent that --from names."""
+    in_old_runs: object = None
+    """The value in a run that an earlier version began without it, if that is not the default."""
 
     def parameter(self, command: Command) -> str | None:
         """Return the name of the command's parameter. Return None if it has no such flag."""
@@ -239,6 +251,12 @@ def kinds(annotation: Any) -> Kinds:
     for part in get_args(annotation):
         found.update(kinds(part))
     return found
+
+
+def number_of(annotation: Any) -> str | None:
+    """Return the field that a number in place of a choice sets. Return None if it takes none."""
+    first = next(iter(kinds(annotation).values()), None)
+    return None if first is None else first.number
 
 
 def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

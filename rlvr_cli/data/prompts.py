@@ -11,6 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from rlvr_cli.config.templates import TEMPLATES, is_inline_template
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import reading
 from rlvr_cli.core.limits import bounded
@@ -31,16 +32,6 @@ _SHORTEST_S = 0.001
 _NO_SYSTEM = "; put what it says into --prompt 'TEXT {problem}' instead"
 _UNKNOWN = re.compile(r"\{(question|prompt|input|instruction|query|system|examples)\}")
 """Placeholders of other programs' templates."""
-TEMPLATES = {
-    "plain": "{problem}",
-    "think_answer": (
-        "{problem}\n\nThink step by step between <think> and </think>, then give only the final "
-        "answer between <answer> and </answer>."
-    ),
-    "boxed": (
-        "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
-    ),
-}
 _CLOCK = "strftime_now"
 """The function by which a chat template writes the date."""
 _REPLY = "Five."
@@ -224,11 +215,6 @@ def prompts_digest(prompts: Sequence[Prompt], responses: Sequence[Completion] = 
     for completion in responses:
         digest.update(json.dumps(list(completion.token_ids)).encode() + b"\n")
     return digest.hexdigest()
-
-
-def is_inline_template(name: str) -> bool:
-    """Return whether the template is a name or a text, not a file."""
-    return name in TEMPLATES or "{problem}" in name
 
 
 def template_text(name: str) -> str:

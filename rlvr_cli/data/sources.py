@@ -16,6 +16,7 @@ from typing import IO, Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from rlvr_cli.config.problem_sets import known_sets, normal_name, sets_by_normal_name
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, json_values, parse_json
@@ -93,29 +94,6 @@ _GYM_SPEC = ProblemSetSpec(
     fields={"answer": "answer"},
     gold="text",
 )
-
-
-def known_sets() -> list[str]:
-    """List the names in datasets_cfg."""
-    files = resources.files("datasets_cfg").iterdir()
-    return sorted(file.name[:-5] for file in files if file.name.endswith(".yaml"))
-
-
-def canonical(source: str) -> str:
-    """Return a set's own spelling of its name (AIME_2024: aime24). Return any other source
-    unchanged."""
-    if source in known_sets() or Path(source).exists():
-        return source
-    return _sets_by_normal_name().get(_normal_name(source), source)
-
-
-def _sets_by_normal_name() -> dict[str, str]:
-    return {_normal_name(name): name for name in known_sets()}
-
-
-def _normal_name(name: str) -> str:
-    """Return the name in lower case, without hyphens, underscores, spaces and a year's century."""
-    return re.sub(r"20(?=\d\d$)", "", re.sub(r"[-_ ]", "", name.lower()))
 
 
 def find_spec(source: str) -> ProblemSetSpec | None:
@@ -198,8 +176,8 @@ def source_rows(
 
 def _unknown_set(source: str) -> str:
     """Describe that a name is not a problem set, and what may be meant."""
-    sets = _sets_by_normal_name()
-    similar = difflib.get_close_matches(_normal_name(source), sets, 1)
+    sets = sets_by_normal_name()
+    similar = difflib.get_close_matches(normal_name(source), sets, 1)
     hint = f"did you mean {sets[similar[0]]}? Or " if similar else ""
     return (
         f"{shortened(source)}: no such problem set; {hint}give one of {', '.join(sets.values())}, "

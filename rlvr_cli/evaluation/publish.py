@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlvr_cli.config import Config
+from rlvr_cli.config.problem_sets import canonical
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console import results as console
 from rlvr_cli.console.display import Display
@@ -20,7 +21,6 @@ from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, Problem, by_key
 from rlvr_cli.data.problems import ProblemSet, load_problems
-from rlvr_cli.data.sources import canonical
 from rlvr_cli.evaluation.fingerprint import data_hash, judge_fingerprint, judge_versions
 from rlvr_cli.evaluation.imported import (
     ImportedResponse,

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlvr_cli.config.problem_sets import known_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import numbers_first, plural
 from rlvr_cli.core.types import WITHOUT_VERDICT, by_key
 from rlvr_cli.data.fields import BadRowError, first_step, value_at
 from rlvr_cli.data.rows import ROW_KEYS, ResponseRow, attempt_of
-from rlvr_cli.data.sources import find_spec, known_sets
+from rlvr_cli.data.sources import find_spec
 from rlvr_cli.evaluation.estimators import (
     Estimate,
     Tally,

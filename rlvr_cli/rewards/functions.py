@@ -69,12 +69,20 @@ class Reply(BaseModel):
     error: str | None = None
 
 
-class Loaded(Reply):
-    """What was loaded: a source, a form, and whether it takes groups, of each function."""
+class About(BaseModel):
+    """What is known of a function that was loaded."""
 
-    sources: list[str] = []
-    takes_group: list[bool] = []
-    forms: list[Form] = []
+    form: Form
+    takes_group: bool
+    """Whether a question has all responses to a problem, as lists and coroutines do."""
+    source: str
+    """SHA-256 of the file, or of an object's text: empty if Python does not know that."""
+
+
+class Loaded(Reply):
+    """The functions that were loaded."""
+
+    functions: list[About] = []
 
 
 class Rewards(Reply):
@@ -99,12 +107,8 @@ class Question:
 class _Function(NamedTuple):
     call: Callable[[_Arguments], object]
     """Calls it with those of the arguments by name that it takes."""
-    form: Form
-    takes_group: bool
-    """Whether a question has all responses to a problem, as lists and coroutines do."""
     file: Path
-    source: str
-    """SHA-256 of the file, or of an object's text: empty if Python does not know that."""
+    about: About
 
 
 def answering(directory: str, specs: Sequence[str]) -> Callable[[JsonObject], JsonObject]:
@@ -149,12 +153,7 @@ def answering_here(objects: RewardObjects) -> Callable[[JsonObject], JsonObject]
 def _answer(functions: Sequence[_Function], question: JsonObject) -> JsonObject:
     """Return the reply of the loaded functions to a question."""
     if not question:
-        loaded = Loaded(
-            sources=[function.source for function in functions],
-            takes_group=[function.takes_group for function in functions],
-            forms=[function.form for function in functions],
-        )
-        return loaded.model_dump()
+        return Loaded(functions=[function.about for function in functions]).model_dump()
     return _rewards(functions, Question(**question)).model_dump()
 
 
@@ -167,20 +166,22 @@ def _rewards(functions: Sequence[_Function], question: Question) -> Rewards:
         raise
     except BaseException as error:
         reason = error_in_words(error, function.file)
-        if function.form == "TRL's form" and not isinstance(error, CodeError):
+        if function.about.form == "TRL's form" and not isinstance(error, CodeError):
             reason += f"; its completions are {'chats' if question.chat else 'texts'}"
-        return Rewards(source=function.source, error=reason)
-    return Rewards(source=function.source, given=given)
+        return Rewards(source=function.about.source, error=reason)
+    return Rewards(source=function.about.source, given=given)
 
 
 def _compute(function: _Function, question: Question) -> list[Given]:
     """Call a function on the responses of a question, and pass its errors through."""
     step = {"step": question.step}
-    results = [function.call({**step, **named}) for named in _arguments(function.form, question)]
+    results = [
+        function.call({**step, **named}) for named in _arguments(function.about.form, question)
+    ]
     awaitables = [result for result in results if inspect.isawaitable(result)]
     if len(awaitables) == len(results):
         results = _RUNNER.run(_gathered(awaitables))
-    if function.form in ("group", "TRL's form"):
+    if function.about.form in ("group", "TRL's form"):
         results = _listed(results[0])
     responses = question.responses
     if len(results) != len(responses):
@@ -298,7 +299,8 @@ def _described(function: Callable[..., object], file: Path, text: bytes) -> _Fun
     call, form = _bound(function)
     is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     source = hashlib.sha256(text).hexdigest() if text else ""
-    return _Function(call, form, is_async or form in ("group", "TRL's form"), file, source)
+    takes_group = is_async or form in ("group", "TRL's form")
+    return _Function(call, file, About(form=form, takes_group=takes_group, source=source))
 
 
 def _bound(function: Callable[..., object]) -> tuple[Callable[[_Arguments], object], Form]:

@@ -144,11 +144,10 @@ class Rewarder:
             is_unknown = "no such reward" in loaded.error
             hint = f" (built in are {', '.join(BUILT_IN)})" if is_unknown else ""
             raise UserError(f"--reward {printable(loaded.error)}{hint}")
-        for number, term in enumerate(terms):
-            self.sources[term.name] = loaded.sources[number]
-            self.forms[term.name] = loaded.forms[number]
-            takes_group = loaded.takes_group[number]
-            self._callees.append(_Callee(term, number, takes_group, ask, threads))
+        for number, (term, about) in enumerate(zip(terms, loaded.functions, strict=True)):
+            self.sources[term.name] = about.source
+            self.forms[term.name] = about.form
+            self._callees.append(_Callee(term, number, about.takes_group, ask, threads))
 
     def start(self, problem: Problem, responses: Sequence[str]) -> list[Pending]:
         """Start the user's functions on the responses to a problem, without waiting for them."""

@@ -10,6 +10,7 @@ from rlvr_cli.core import code
 from rlvr_cli.rewards import functions
 from rlvr_cli.rewards.functions import (
     Given,
+    Loaded,
     Question,
     Rewards,
     answering,
@@ -201,13 +202,15 @@ def test_every_form_gets_its_arguments_by_name(tmp_path, call_function, code, ex
     assert given(answer(question)) == expected
     is_trl = "completions" in code
     form = "TRL's form" if is_trl else "verl's form" if "solution_str" in code else None
-    assert form is None or answer({})["forms"] == [form]
-    assert answer({})["takes_group"] == [is_trl or "problems" in code or definition != "def"]
+    (about,) = Loaded.model_validate(answer({})).functions
+    assert form is None or about.form == form
+    assert about.takes_group == (is_trl or "problems" in code or definition != "def")
     names = {}
     exec(f"{definition} {code}", names)  # the same function as an object
     here = answering_here({"f": names["f"]})
     assert given(here(question)) == expected
-    assert here({}) == answer({}) | {"sources": [""]}  # Python does not know its text
+    (about_object,) = Loaded.model_validate(here({})).functions
+    assert about_object == about.model_copy(update={"source": ""})  # Python does not know its text
 
 
 def test_a_chat_is_a_list_of_turns_in_trl_s_form(tmp_path, call_function):
