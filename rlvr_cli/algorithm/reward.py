@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import field_validator
 
@@ -20,7 +19,7 @@ MAJORITY = "majority"
 BUILT_IN = ("math", "format", "length", MAJORITY)
 OBJECT = "function "
 """Begins the spec of a function object, which only a call from Python can give."""
-RewardObjects = Mapping[str, Callable[..., Any]]
+RewardObjects = Mapping[str, Callable[..., object]]
 """The function objects among the rewards, by name."""
 
 

@@ -11,13 +11,13 @@ from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.core.types import FieldName
 
 
-def source_names(names: Iterable[str]) -> str | tuple[str, ...]:
+def read_sources(names: Iterable[str]) -> str | tuple[str, ...]:
     """Return the problem sets in their own spelling. A single one stands alone."""
     sources = tuple(map(canonical, names))
     return sources[0] if len(sources) == 1 else sources
 
 
-def field_paths(texts: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
+def read_field_paths(texts: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
     """Return the path of each field that `NAME=path` names."""
     if isinstance(texts, Mapping):
         return texts
@@ -33,7 +33,7 @@ def field_paths(texts: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
     return paths
 
 
-def system_text(text: str) -> str:
+def read_system(text: str) -> str:
     """Return the text of a system prompt, or that of the file that a single word names."""
     if any(map(str.isspace, text)):
         return text

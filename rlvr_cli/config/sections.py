@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.algorithm.reward import RewardConfig
-from rlvr_cli.config.parsing import field_paths, source_names, system_text
+from rlvr_cli.config.parsing import read_field_paths, read_sources, read_system
 from rlvr_cli.config.templates import refused_template
 from rlvr_cli.core.settings import Command, Section, Use, setting
 from rlvr_cli.core.types import FieldName
@@ -32,7 +32,7 @@ class DataConfig(Section):
 
     use = Use(read_by=JUDGING)
     source: Sources = setting(
-        "chains", read_by=("train", "eval"), flag="DATA", parse=source_names, on_resume="moves"
+        "chains", read_by=("train", "eval"), flag="DATA", parse=read_sources, on_resume="moves"
     )
     """Problems: a name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or
     not), a hub id, `gym:` and a generator of reasoning-gym, or `-` for stdin. A list of them is
@@ -40,7 +40,7 @@ class DataConfig(Section):
     fields: dict[FieldName, str] = setting(
         {},
         flag="--field",
-        parse=field_paths,
+        parse=read_field_paths,
         panel=OUTPUT,
         metavar="NAME=PATH",
         on_resume="moves",
@@ -73,7 +73,7 @@ class DataConfig(Section):
         None,
         read_by=SAMPLING,
         flag="--system",
-        parse=system_text,
+        parse=read_system,
         metavar="TEXT|FILE",
         with_model=True,
     )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from types import NoneType
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeGuard, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticUndefined
@@ -81,7 +81,7 @@ class Choice(Section):
         return self.kind
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """Return the numbers and words of the kind, without the choices inside it."""
         return {
             name: getattr(self, name)
@@ -110,7 +110,7 @@ ENTRY_POINTS = {
 """The entry points at which an installed package names functions for a choice."""
 
 
-def is_own_function(value: Any, choice: str) -> bool:
+def is_own_function(value: object, choice: str) -> bool:
     """Return whether a text names a function of one's own for a choice: FILE.py:NAME, MODULE:NAME
     or an entry point."""
     if not isinstance(value, str):
@@ -131,7 +131,7 @@ class OwnChoice(Choice):
         return self.function
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         return dict(self.settings)
 
     def __str__(self) -> str:
@@ -154,9 +154,9 @@ class Setting:
     """A setting by its dotted name, as help and lists print it."""
 
     name: str
-    default: Any
+    default: object
     meaning: str
-    annotation: Any
+    annotation: object
     use: Use
     values: tuple[str, ...] = ()
     """The words that it can be, if it is limited to a few."""
@@ -168,7 +168,7 @@ def settings_of(
     section: type[Section],
     prefix: str = "",
     section_kinds: tuple[str, ...] = (),
-    defaults: Any = None,
+    defaults: object = None,
 ) -> Iterator[Setting]:
     """Yield all settings inside a section, or inside a kind of a choice, in their order.
 
@@ -180,7 +180,7 @@ def settings_of(
             continue
         path = f"{prefix}{name}"
         default = info.default if defaults is None else getattr(defaults, name)
-        annotation: Any = info.annotation
+        annotation: object = info.annotation
         choices = kinds(annotation)
         if is_section(annotation) and not choices:
             yield from settings_of(annotation, f"{path}.", defaults=default)
@@ -204,7 +204,7 @@ def settings_of(
             )
 
 
-def _words(annotation: Any, choices: Kinds) -> tuple[str, ...]:
+def _words(annotation: object, choices: Kinds) -> tuple[str, ...]:
     """Return the words that a field of this type can be. Return () if it takes other values."""
     if get_origin(annotation) is dict:
         return ()
@@ -238,12 +238,12 @@ def _meaning(section: type[Section], name: str, choices: Kinds) -> str:
     return " ".join((shared.__doc__ or "").split())
 
 
-def is_section(annotation: Any) -> bool:
+def is_section(annotation: object) -> TypeGuard[type[Section]]:
     """Return whether a field of this type is a section, or a choice that has to be made."""
     return isinstance(annotation, type) and issubclass(annotation, Section)
 
 
-def kinds(annotation: Any) -> Kinds:
+def kinds(annotation: object) -> Kinds:
     """Return the kinds that a field of this type can take. Return {} if it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
@@ -253,13 +253,13 @@ def kinds(annotation: Any) -> Kinds:
     return found
 
 
-def number_of(annotation: Any) -> str | None:
+def number_of(annotation: object) -> str | None:
     """Return the field that a number in place of a choice sets. Return None if it takes none."""
     first = next(iter(kinds(annotation).values()), None)
     return None if first is None else first.number
 
 
-def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(values: dict[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield nested settings as (dotted name, value)."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
@@ -268,13 +268,13 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{name}", value
 
 
-def describe(fields: Iterable[tuple[str, Any]]) -> str:
+def describe(fields: Iterable[tuple[str, object]]) -> str:
     """List the fields that are neither empty nor left to `auto`: `name value, name value`."""
     named = ((name, str(value)) for name, value in fields if value not in (None, False, 0, {}))
     return ", ".join(f"{name} {value}" for name, value in named if value != "auto")
 
 
-def default_in_words(value: Any) -> str:
+def default_in_words(value: object) -> str:
     """Return a default as help and lists print it."""
     if value is PydanticUndefined:
         return "to be set"

@@ -63,13 +63,13 @@ class Given(BaseModel):
     figures: dict[str, float] = {}
 
 
-class Reply(BaseModel):
+class WorkerReply(BaseModel):
     """A reply of the loaded functions. Only one without an error has what a subclass adds."""
 
     error: str | None = None
 
 
-class About(BaseModel):
+class LoadedFunction(BaseModel):
     """What is known of a function that was loaded."""
 
     form: Form
@@ -79,13 +79,13 @@ class About(BaseModel):
     """SHA-256 of the file, or of an object's text: empty if Python does not know that."""
 
 
-class Loaded(Reply):
+class Loaded(WorkerReply):
     """The functions that were loaded."""
 
-    functions: list[About] = []
+    functions: list[LoadedFunction] = []
 
 
-class Rewards(Reply):
+class Rewards(WorkerReply):
     """What a function gave each response of a question, and the function's source."""
 
     source: str = ""
@@ -108,7 +108,7 @@ class _Function(NamedTuple):
     call: Callable[[_Arguments], object]
     """Calls it with those of the arguments by name that it takes."""
     file: Path
-    about: About
+    about: LoadedFunction
 
 
 def answering(directory: str, specs: Sequence[str]) -> Callable[[JsonObject], JsonObject]:
@@ -126,7 +126,7 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[JsonObject], Js
             loaded.append(_load(spec, directory))
         except BaseException as error:
             reason = f"{spec}: {error_in_words(error, Path(directory) / spec.partition(':')[0])}"
-            return lambda question: Reply(error=reason).model_dump()
+            return lambda question: WorkerReply(error=reason).model_dump()
     return lambda question: _answer(loaded, question)
 
 
@@ -146,7 +146,7 @@ def answering_here(objects: RewardObjects) -> Callable[[JsonObject], JsonObject]
             loaded.append(_described(function, file, text.encode()))
         except (CodeError, TypeError, ValueError) as error:
             reason = f"{name}: {error_in_words(error, file)}"
-            return lambda question: Reply(error=reason).model_dump()
+            return lambda question: WorkerReply(error=reason).model_dump()
     return lambda question: _answer(loaded, json.loads(json.dumps(question, default=str)))
 
 
@@ -300,7 +300,7 @@ def _described(function: Callable[..., object], file: Path, text: bytes) -> _Fun
     is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     source = hashlib.sha256(text).hexdigest() if text else ""
     takes_group = is_async or form in ("group", "TRL's form")
-    return _Function(call, file, About(form=form, takes_group=takes_group, source=source))
+    return _Function(call, file, LoadedFunction(form=form, takes_group=takes_group, source=source))
 
 
 def _bound(function: Callable[..., object]) -> tuple[Callable[[_Arguments], object], Form]:

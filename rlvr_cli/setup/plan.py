@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from rlvr_cli.config import Config
 from rlvr_cli.config.problem_sets import known_sets
@@ -162,7 +162,7 @@ def foreseen(config: Config) -> Config:
     return config
 
 
-def with_values(config: Config, section: str, **values: Any) -> Config:
+def with_values(config: Config, section: str, **values: object) -> Config:
     """Return the configuration with these values in one of its sections."""
     changed = getattr(config, section).model_copy(update=values)
     return config.model_copy(update={section: changed})
