@@ -94,8 +94,10 @@ def shipped(file: Path) -> Path:
 
 def _has_no_model(values: Mapping[str, object]) -> bool:
     """Return whether something else answers in place of a model."""
-    names = (name for name, setting in config.SETTINGS.items() if setting.use.replaces_model)
-    return any(values.get(name) is not None for name in names)
+    return any(
+        setting.use.replaces_model and values.get(name) is not None
+        for name, setting in config.SETTINGS.items()
+    )
 
 
 def _check_reader(command: Command, key: str, origin: str) -> None:
@@ -254,13 +256,14 @@ def load_again(
     assignments = _flags_and_sets(flags, sets)
     saved = config.run_layer(run, "--resume")
     values = {key: value for key, value, _ in saved}
-    for name, setting in config.SETTINGS.items():
-        if not setting.use.names_code:
-            continue
-        if list(flags.get(name, ())) == values.get(name, setting.default):  # given once more
-            assignments = [item for item in assignments if item.key != name]
-        else:
-            _refuse_code_of(item for item in saved if item.key == name)
+    own_code = [  # the run's own, given once more
+        key
+        for key, value in flags.items()
+        if config.SETTINGS[key].use.names_code
+        and list(value) == values.get(key, config.SETTINGS[key].default)
+    ]
+    assignments = [item for item in assignments if item.key not in own_code]
+    _refuse_code_of(item for item in saved if item.key not in own_code)
     given = {key: value for key, value, _ in assignments}
     begun_with = config.resolve(saved)
     _refuse_functions_of(begun_with, given, run)

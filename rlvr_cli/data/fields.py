@@ -114,7 +114,9 @@ class FieldReader:
         self._response = _Field("response", RESPONSES, set_paths, user_paths)
         self._fields = (self._problem, self._answer, self._id, self._response)
         if self._answer.user_path is None:  # a response is not its own gold answer
-            self._answer.paths = _except(self._answer.paths, self._response.user_path)
+            self._answer.paths = tuple(
+                path for path in self._answer.paths if path != self._response.user_path
+            )
         self._rules: dict[str, GoldRule] = dict.fromkeys(_DERIVATIONS, "long")
         if gold is not None:
             self._rules.update(dict.fromkeys(self._answer.set_paths, gold))
@@ -261,7 +263,7 @@ class FieldReader:
         """
         reason = ""
         is_named = self._answer.user_path is not None
-        paths = _except(self._answer.paths, response_path)
+        paths = [path for path in self._answer.paths if path != response_path]
         fields = [(path, value_at(row, path)) for path in paths]
         if not is_named:
             fields.append((chat_path, reply))
@@ -361,11 +363,6 @@ def _find(row: Mapping[str, object], field: _Field) -> tuple[str, object]:
         elif value is not None:
             return path, value
     return empty or (field.paths[-1], None)
-
-
-def _except(paths: Sequence[str], left_out: str | None) -> tuple[str, ...]:
-    """Return the paths without one."""
-    return tuple(path for path in paths if path != left_out)
 
 
 def value_at(row: object, path: str) -> object:
