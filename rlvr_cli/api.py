@@ -10,6 +10,7 @@ from rlvr_cli.cli.problems import sample_problems, write_rows
 from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
 from rlvr_cli.config import Config, Sets, flags_of
 from rlvr_cli.config.overlay import foreign_answer
+from rlvr_cli.config.problem_sets import canonical
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
@@ -18,7 +19,6 @@ from rlvr_cli.core.libraries import ignore_idle_warnings, other_verifiers
 from rlvr_cli.core.settings import Command
 from rlvr_cli.core.types import OnStep
 from rlvr_cli.core.versions import known_fault
-from rlvr_cli.data.sources import canonical
 
 File = Path | str | None
 """A path, or None if there is none."""
@@ -204,7 +204,8 @@ def evaluate(
     flags = _flags(settings, "eval")
     display = _display(show)
     if responses is not None:
-        if model or len(_texts(data)) > 1:
+        golds, _ = _sources_and_rows(data)
+        if model or len(golds or ()) > 1:
             raise UserError(
                 "--responses judges what is in its files; leave --model out, and give at most one "
                 "problem set, which has their gold answers"
@@ -213,7 +214,7 @@ def evaluate(
 
         plain = load("responses", flags, set, _path(config))
         files, rows = _sources_and_rows(responses)
-        return score(plain, files or (), _texts(data), options, display, rows)
+        return score(plain, files or (), golds or (), options, display, rows)
     names, rows = _sources_and_rows(data)
     models = [{"model": name} for name in dict.fromkeys(_texts(model))]
     sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, names or ()))]

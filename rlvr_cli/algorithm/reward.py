@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import field_validator
 
@@ -20,7 +19,7 @@ MAJORITY = "majority"
 BUILT_IN = ("math", "format", "length", MAJORITY)
 OBJECT = "function "
 """Begins the spec of a function object, which only a call from Python can give."""
-RewardObjects = Mapping[str, Callable[..., Any]]
+RewardObjects = Mapping[str, Callable[..., object]]
 """The function objects among the rewards, by name."""
 
 
@@ -47,7 +46,7 @@ class RewardConfig(Section):
     """What a response is rewarded for."""
 
     functions: tuple[str, ...] = setting(
-        ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", min_length=1
+        ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", names_code=True, min_length=1
     )
     """Rewards whose weighted sum trains, SPEC[:WEIGHT] each: math, format, length, majority,
     FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
@@ -67,7 +66,7 @@ class RewardConfig(Section):
     """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
     """Memory limit of each of these processes, in MiB."""
-    sources: dict[str, str] = setting({})
+    sources: dict[str, str] = setting({}, inherited=False)
     """SHA-256 of each function's file, or of a function object's text. The run fills it in and a
     resume compares it."""
 

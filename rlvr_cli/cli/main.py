@@ -1,6 +1,7 @@
 """The command line. torch and transformers are imported inside the commands, so help is instant."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -433,11 +434,10 @@ def audit(
         flags = {"reward": reward, "data": data, "limit": limit, "field": field}
         figures = audit_reward(flags, set_ or (), config, responses or (), way, Display(quiet))
         if format == "json":
-            write_jsonl_line(sys.stdout, figures)
+            write_jsonl_line(sys.stdout, asdict(figures))
         else:
             show_audit(figures, Display(stderr=False))
-    is_fine = all(check["judgement"] == "fine" for check in figures["checks"])
-    if strict and not (figures["has_signal"] and is_fine):
+    if strict and not figures.is_fine:
         raise typer.Exit(1)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlvr_cli.core.jsonl import JsonObject
-from rlvr_cli.core.types import Verdict
+from verifiers import Verdict
 
 
 @dataclass(frozen=True)

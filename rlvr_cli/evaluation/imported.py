@@ -204,7 +204,7 @@ class ResponseReader:
         self._seen: dict[bytes, object] = {}
         """The filter of the first row with these responses."""
 
-    def read(self, place: str, number: int, row: JsonObject) -> list[Response] | None:
+    def read(self, place: str, number: int, row: object) -> list[Response] | None:
         """Return the responses of a row, which is the one of this number in its file, at `place`.
         Return None for a row whose responses came before. Raises BadRowError."""
         self.rows += 1
@@ -212,6 +212,7 @@ class ResponseReader:
             self.repeated += 1
             return None
         row_problem, texts = self.fields.judged(row, self.golds is None)
+        assert isinstance(row, dict)  # else the line above has raised
         file = place.rpartition(":")[0]
         if self.index is None:
             problem = _identified(row_problem, file, number)

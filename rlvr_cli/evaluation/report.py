@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rlvr_cli.config.problem_sets import known_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.figures import Estimate, PairedDifference
 from rlvr_cli.core.report import Comparison, Entry, Fingerprint, Speed
@@ -10,7 +11,7 @@ from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Response
 from rlvr_cli.data.fields import first_step
 from rlvr_cli.data.rows import RESPONSE_KEYS
-from rlvr_cli.data.sources import find_spec, known_sets
+from rlvr_cli.data.sources import find_spec
 from rlvr_cli.evaluation.estimators import (
     Chance,
     Tally,

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.signals import raise_if_interrupted
@@ -17,13 +17,16 @@ from rlvr_cli.rewards.rewarder import Pending, Rewarder
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener
 from verifiers import Verifier
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 
 @dataclass
 class Sampler:
     """The engine, tokenizer and verifier that turn prompts into judged groups."""
 
     engine: Engine
-    tokenizer: Any
+    tokenizer: "PreTrainedTokenizerBase"
     verifier: Verifier
     seconds: float = 0.0
     """Seconds spent on detokenizing and verdicts since the start."""

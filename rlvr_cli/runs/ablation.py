@@ -20,6 +20,7 @@ import yaml
 from pydantic import Field
 
 from rlvr_cli.config import Config, resolve, run_layer
+from rlvr_cli.config.templates import TEMPLATES
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading, write_atomically
@@ -28,7 +29,7 @@ from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import format_value, plural
 from rlvr_cli.core.types import by_key
 from rlvr_cli.core.yaml_text import read_yaml
-from rlvr_cli.data.prompts import TEMPLATES, template_text
+from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.rows import stored_responses
 from rlvr_cli.evaluation.curves import FIGURES, Figure, Run, Seeds
 from rlvr_cli.evaluation.estimators import detectable, mean
