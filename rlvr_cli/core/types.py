@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 from rlvr_cli.core.jsonl import JsonObject
 
@@ -28,12 +28,9 @@ TIE = 1e-9
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 
-Metrics = Mapping[str, Any]
-"""The metrics of a step, by name."""
-History = Sequence[Metrics]
-"""The metrics of each step, oldest first."""
-OnStep = Callable[[Metrics, Sequence[Sequence[Mapping[str, Any]]]], object]
-"""A function that hears of each finished step: its metrics, and its groups as rows of responses."""
+OnStep = Callable[[JsonObject, Sequence[Sequence[JsonObject]]], object]
+"""A function that hears of each finished step: its line of metrics.jsonl, and its groups as rows of
+responses."""
 
 TokenIds = Sequence[int]
 """A text as the tokenizer's numbers."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from rlvr_cli.console.tables import sampling_in_words
 from rlvr_cli.core.seeds import problem_seeds
+from rlvr_cli.core.step_figures import HeldOut, SampledFigures
 from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
 from rlvr_cli.data.rows import response_row
@@ -62,18 +63,19 @@ def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     return problem_seeds([prompt.problem for prompt in prompts], seed)
 
 
-def held_out_metrics(sets: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of a step's held-out sets. Those after the first set end in `/NAME`."""
-    metrics: dict[str, Any] = {}
-    for name, figures in sets.items():
+def held_out_sets(evaluations: Mapping[str, Evaluation]) -> dict[str, HeldOut]:
+    """Return the figures of held-out sets as a step has them. The first has an empty name."""
+    sets: dict[str, HeldOut] = {}
+    for name, figures in evaluations.items():
         low, high = figures["interval"] or (None, None)
-        suffix = f"/{name}" if metrics else ""
-        metrics[f"held_out_pass@1{suffix}"] = figures["pass@1"]
-        metrics[f"held_out_pass@1_low{suffix}"] = low
-        metrics[f"held_out_pass@1_high{suffix}"] = high
-        metrics[f"held_out_cons@k{suffix}"] = figures["cons@k"]
-        metrics.setdefault("held_out_by_level", figures["by_level"])
-    return metrics
+        sets[name if sets else ""] = HeldOut(
+            pass_at_1=figures["pass@1"],
+            low=low,
+            high=high,
+            cons_at_k=figures["cons@k"],
+            by_level=figures["by_level"],
+        )
+    return sets
 
 
 def summarize(
@@ -85,20 +87,20 @@ def summarize(
     samples if no problem has that many judged responses. `has_format`: the prompt asks for a
     format.
     """
-    metrics = rollout_metrics(groups, has_format)
+    sampled = rollout_metrics(groups, has_format)
     tallies = [tally_of(list(map(response_row, group.rollouts)), cluster) for group in groups]
     pass_at_1_estimate = pass_estimate(tallies, 1)
     consensus = cons_estimate(tallies, params.samples)
     return {
-        "pass@1": metrics["pass@1"],
+        "pass@1": sampled.pass_at_1,
         "interval": pass_at_1_estimate["interval"] if pass_at_1_estimate else None,
         "cons@k": consensus["value"] if consensus else None,
         "problems": len(groups),
         **vars(params),
-        "format_share": metrics["format_share"],
-        "cut_off_share": metrics["cut_off_share"],
-        "response_length": metrics["response_length"],
-        "verdicts": metrics["verdicts"],
+        "format_share": sampled.format_share,
+        "cut_off_share": sampled.cut_off_share,
+        "response_length": sampled.response_length,
+        "verdicts": sampled.verdicts,
         "by_level": by_level(groups),
         "settings": sampling_in_words(len(groups), vars(params)),
     }
@@ -133,7 +135,7 @@ def checks_itself(text: str) -> bool:
     return any(word in lowered for word in REFLECTIONS) and bool(_REFLECTION.search(lowered))
 
 
-def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
+def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> SampledFigures:
     """Summarize all that a step sampled, before the group filter.
 
     Verdicts are counted by name, and each reward's mean is before its weight. format_share is None
@@ -147,19 +149,19 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
     for rollout in rollouts:
         for name, value in rollout.rewards.items():
             rewards.setdefault(name, []).append(value)
-    return {
-        "reward": mean(r.reward for r in rollouts if r.reward is not None),
-        "pass@1": pass_at_1(groups),
-        "response_length": mean(tokens),
+    return SampledFigures(
+        reward=mean(r.reward for r in rollouts if r.reward is not None),
+        pass_at_1=pass_at_1(groups),
+        response_length=mean(tokens),
         # The mean of -log p over samples of p estimates its entropy.
-        "sampled_entropy": mean(-value for value in logprobs),
-        "reflections": mean(checks_itself(rollout.text) for rollout in rollouts),
-        "mixed_share": mean(group.is_mixed for group in groups),
-        "format_share": mean(verdict.format_ok for verdict in judged) if has_format else None,
-        "unjudged_share": mean(not r.has_verdict for r in rollouts),
-        "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
-        "groups_sampled": len(groups),
-        "tokens_sampled": sum(tokens),
-        "verdicts": dict(Counter(sorted(v.verdict.value for v in judged))),
-        **{f"reward/{name}": mean(values) for name, values in rewards.items()},
-    }
+        sampled_entropy=mean(-value for value in logprobs),
+        reflections=mean(checks_itself(rollout.text) for rollout in rollouts),
+        mixed_share=mean(group.is_mixed for group in groups),
+        format_share=mean(verdict.format_ok for verdict in judged) if has_format else None,
+        unjudged_share=mean(not r.has_verdict for r in rollouts),
+        cut_off_share=mean(r.completion.finish_reason == "length" for r in rollouts),
+        groups_sampled=len(groups),
+        tokens_sampled=sum(tokens),
+        verdicts=dict(Counter(sorted(v.verdict.value for v in judged))),
+        rewards={name: mean(values) for name, values in rewards.items()},
+    )

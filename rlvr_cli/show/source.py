@@ -11,14 +11,14 @@ from rlvr_cli.algorithm.kinds import OwnFilter
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.step_figures import HeldOut, StepFigures
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.data.rows import ResponseRow, stored_rows
 from rlvr_cli.evaluation.estimators import pass_estimate
 from rlvr_cli.evaluation.report import JudgedProblem, Result, judged_problems
 from rlvr_cli.evaluation.result_dir import read_results
-from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
+from rlvr_cli.runs.stored import StoredTokens, read_steps, read_tokens
 from rlvr_cli.runs.track import Mirrors, check_trackers
 from verifiers import Verdict, Verification
 
@@ -160,12 +160,12 @@ class Source:
     results: Sequence[Result] = ()
 
     @property
-    def metrics(self) -> list[JsonObject]:
+    def metrics(self) -> list[StepFigures]:
         """Return the steps that can be read so far. Raises UserError if they are not in a file."""
         path = self.path / "metrics.jsonl"
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise UserError(f"{path}: cannot be read (not a regular file)")
-        return list(read_metrics(path)) if self.config else []
+        return list(read_steps(path)) if self.config else []
 
     @property
     def files(self) -> dict[int, Path]:
@@ -222,18 +222,15 @@ class Source:
             sets = {"": rows}
         return {name: judged_problems(part, None) for name, part in sets.items()}
 
-    def held_out_figures(self, before_training: bool = False) -> JsonObject | None:
-        """Compute pass@1 of the held-out sets of a run, in the form of `summary.json`.
-
-        Return None if nothing was measured.
-        """
+    def held_out_figures(self, before_training: bool = False) -> dict[str, HeldOut]:
+        """Compute pass@1 of the held-out sets of a run that were measured."""
         sets = {}
         for name, problems in self.held_out(before_training).items():
             estimate = pass_estimate([problem.tally for problem in problems], 1)
             if estimate is not None:
-                figures = {"pass@1": estimate["value"], "interval": estimate["interval"]}
-                sets[name] = {**figures, "cons@k": None, "by_level": {}}
-        return {"sets": sets} if sets else None
+                low, high = estimate["interval"]
+                sets[name] = HeldOut(pass_at_1=estimate["value"], low=low, high=high)
+        return sets
 
 
 def open_source(path: Path) -> Source:
@@ -260,11 +257,11 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
         files = run.files
         mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
         mirrors.send_measured(0, run.held_out_figures(before_training=True))
-        for metrics in history:
-            groups = run.groups(metrics["step"]) if metrics["step"] in files else ()
-            mirrors.send(metrics, (row for group in groups for row in group.rows))
+        for figures in history:
+            groups = run.groups(figures.step) if figures.step in files else ()
+            mirrors.send(figures, (row for group in groups for row in group.rows))
         if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
-            mirrors.send_measured(history[-1]["step"], run.held_out_figures())
+            mirrors.send_measured(history[-1].step, run.held_out_figures())
         if mirrors.close():
             display.result("tracked", f"{len(history)} steps of {run.path}: {', '.join(trackers)}")
 

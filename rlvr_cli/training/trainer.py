@@ -20,14 +20,14 @@ from rlvr_cli.core.types import (
 )
 from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
-from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
+from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_sets, summarize
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.models import prepare_models
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counter
 from rlvr_cli.training.scoring import add_logprobs
-from rlvr_cli.training.state import State, load_module, module_state
+from rlvr_cli.training.state import TRAINER_VALUES, State, load_module, module_state
 from rlvr_cli.training.tokens import token_rows
 from rlvr_cli.training.update import Updater
 
@@ -148,7 +148,7 @@ class Trainer:
         self._renew_reference(step)
         if config.eval.every and self.held_out and step % config.eval.every == 0:
             record.held_out, evaluations = self.measure()
-            record.held_out_metrics = held_out_metrics(evaluations)
+            record.held_out_sets = held_out_sets(evaluations)
         self.step = step
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried_groups), no_signal)
@@ -255,15 +255,14 @@ class Trainer:
     def load_state_dict(self, state: State) -> None:
         """Restore the state that `state_dict` returned, and hand the weights to the engine. The
         policy has its weights already. Errors of an invalid state pass through."""
-        values = state.values
-        self.step = values["step"]
-        self.weight_version = values["weight_version"]
-        self.updater.kl_coef = values["kl_coef"]
-        self.updater.mismatch = values.get("mismatch")
-        self.order.cursor = values["cursor"]
-        resting = values.get("resting", [])
-        self.order.resting = {problem: (passes, until) for problem, passes, until in resting}
-        self.carried_groups = groups_from_json(values["carried"], self.prompts)
+        values = TRAINER_VALUES.validate_python(state.values)
+        self.step = values.step
+        self.weight_version = values.weight_version
+        self.updater.kl_coef = values.kl_coef
+        self.updater.mismatch = values.mismatch
+        self.order.cursor = values.cursor
+        self.order.resting = {problem: (passes, until) for problem, passes, until in values.resting}
+        self.carried_groups = groups_from_json(values.carried, self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have used random numbers
         if self.reference is not None and self.config.algorithm.renewal:
