@@ -49,9 +49,9 @@ class Run:
     @property
     def metrics(self) -> list[JsonObject]:
         """Return the metrics of each finished step."""
-        from rlvr_cli.runs.run_dir import read_metrics
+        from rlvr_cli.runs.stored import read_steps
 
-        return list(read_metrics(self.directory / "metrics.jsonl"))
+        return [figures.row for figures in read_steps(self.directory / "metrics.jsonl")]
 
     @property
     def summary(self) -> JsonObject:

@@ -25,7 +25,8 @@ from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoin
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import announce_run
 from rlvr_cli.runs.preflight import preflight, review_correction, settle
-from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
+from rlvr_cli.runs.run_dir import Run, create_run, default_directory, refuse_place
+from rlvr_cli.runs.stored import read_problems
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.setup.checks import check_teacher
 from rlvr_cli.setup.plan import plan_for

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlvr_cli.core.figures import Estimate, Figures, PairedDifference
 from rlvr_cli.core.report import Comparison, Entry, Report
@@ -94,18 +94,6 @@ _CSV = (
     "p",
     "better",
     "worse",
-)
-_ARMS_CSV = (
-    "arm",
-    "axis",
-    "at",
-    "seeds",
-    "pass@1",
-    "difference",
-    "low",
-    "high",
-    "seen",
-    "problems",
 )
 _WORDS = ("model", "data", "baseline", "metric", "arm")
 """The columns of words, which LaTeX sets flush left."""
@@ -269,41 +257,6 @@ def _latex(cell: str) -> str:
     text = re.sub(r"^(?=[\[*])", "{}", text)  # else an option of the line break before it
     text = re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)
     return re.sub(r" (\[\S+, \S+\])", r" {\\small \1}", text)
-
-
-def of_arms(rows: Sequence[dict[str, Any]], base: str) -> Table:
-    """Tabulate arms at the end of each axis: pass@1, and the difference to the base."""
-    table: Table = [
-        ["arm", "at equal", "seeds", "pass@1", f"less {base} [95 %]", "problems", "to be seen"]
-    ]
-    for row in rows:
-        line = [row["arm"], f"{row['at']:,.0f} {row['axis']}", str(row["seeds"])]
-        line.append(f"{row['pass@1']:.3f}")
-        difference = row["difference"]
-        if difference is None:
-            line += ["", "", ""]
-        else:
-            low, high = difference["interval"]
-            line.append(f"{difference['value']:+.3f} [{low:+.3f}, {high:+.3f}]")
-            line += [str(difference["problems"]), f"{difference['seen']:.3f}"]
-        table.append(line)
-    return table
-
-
-def arms_as_csv(rows: Sequence[dict[str, Any]]) -> str:
-    """Format the figures of arms as CSV, numbers in full."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _ARMS_CSV, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        difference = row["difference"]
-        cells = {**row, "difference": ""}
-        if difference is not None:
-            low, high = difference["interval"]
-            estimate = {"difference": difference["value"], "low": low, "high": high}
-            cells = {**difference, **row, **estimate}
-        writer.writerow(cells)
-    return text.getvalue()
 
 
 def table_as_latex(table: Table) -> str:

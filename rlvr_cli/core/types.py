@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import opens_thought
@@ -31,12 +31,9 @@ TIE = 1e-9
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 
-Metrics = Mapping[str, Any]
-"""The metrics of a step, by name."""
-History = Sequence[Metrics]
-"""The metrics of each step, oldest first."""
-OnStep = Callable[[Metrics, Sequence[Sequence[Mapping[str, Any]]]], object]
-"""A function that hears of each finished step: its metrics, and its groups as rows of responses."""
+OnStep = Callable[[JsonObject, Sequence[Sequence[JsonObject]]], object]
+"""A function that hears of each finished step: its line of metrics.jsonl, and its groups as rows of
+responses."""
 
 TokenIds = Sequence[int]
 """A text as the tokenizer's numbers."""

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
 
 from rlvr_cli.core.figures import Estimate, PairedDifference
 
@@ -191,7 +195,22 @@ def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
     return max(-1.0, value - half), min(1.0, value + half)
 
 
-def crossed_difference(differences: Sequence[Sequence[float]]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class CrossedDifference:
+    """A mean difference over seeds and problems."""
+
+    value: float
+    interval: tuple[float, float]
+    """Of 95 %, for other seeds and other problems alike."""
+    seen: float
+    """The smallest true difference that as many seeds would show in 80 % of cases."""
+    seeds: int
+    problems: int
+
+
+def crossed_difference(
+    differences: "Sequence[Sequence[float]] | Sequence[NDArray[float64]]",
+) -> CrossedDifference:
     """Compute the mean of differences, a row per seed with a column per problem.
 
     Its 95 % interval is for other seeds and other problems alike. The variance of the mean is that
@@ -217,13 +236,13 @@ def crossed_difference(differences: Sequence[Sequence[float]]) -> dict[str, Any]
         problem_part = max(0.0, float(by_problem.var(ddof=1)) / problems - noise_part)
         square += student(problems - 1) ** 2 * problem_part
     half = math.sqrt(square)
-    return {
-        "value": value,
-        "interval": (value - half, value + half),
-        "seen": half * detectable(seeds) / student(seeds - 1),
-        "seeds": seeds,
-        "problems": problems,
-    }
+    return CrossedDifference(
+        value=value,
+        interval=(value - half, value + half),
+        seen=half * detectable(seeds) / student(seeds - 1),
+        seeds=seeds,
+        problems=problems,
+    )
 
 
 def detectable(seeds: int) -> float:

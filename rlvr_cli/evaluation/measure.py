@@ -2,18 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Annotated, Any
-
-from pydantic import BaseModel, ConfigDict, Field
+from collections.abc import Callable, Container, Sequence
 
 from rlvr_cli.console.tables import sampling_in_words
-from rlvr_cli.core.figures import Estimate
-from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.seeds import problem_seeds
-from rlvr_cli.core.types import WITHOUT_VERDICT, Group, Prompt, SamplingParams
+from rlvr_cli.core.step_figures import SampledFigures
+from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.evaluation.estimators import mean, pass_estimate
 from rlvr_cli.evaluation.figures import JudgedProblem, by_value, figures_of
+from rlvr_cli.evaluation.held_out import Measured
 from rlvr_cli.evaluation.task import Deliver
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.setup.session import Session
@@ -35,71 +32,6 @@ REFLECTIONS = (
 )
 """Words of self-checking, of which the papers count some in their "aha moments"."""
 _REFLECTION = re.compile(rf"\b(?:{'|'.join(REFLECTIONS)})\b")
-
-
-class Measured(BaseModel):
-    """The figures of a held-out set as a run keeps them, with how they were sampled. Older versions
-    kept fewer."""
-
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
-
-    pass_at_1: float | None = Field(None, alias="pass@1")
-    interval: Annotated[tuple[float, float] | None, Field(strict=False)] = None
-    cons_at_k: float | None = Field(None, alias="cons@k")
-    problems: int | None = None
-    samples: int = 1
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    format_share: float | None = None
-    cut_off_share: float | None = None
-    response_length: float | None = None
-    verdicts: dict[str, int] = Field({})
-    by_level: dict[str, float | None] = Field({})
-    """pass@1 for each value of the problems' field `level`."""
-    settings: str = ""
-    """How many responses were sampled, and how, in words."""
-
-    @classmethod
-    def of_estimate(cls, estimate: Estimate) -> "Measured":
-        """Return figures of which only pass@1 is known."""
-        return cls.model_validate({"pass@1": estimate.value, "interval": estimate.interval})
-
-    @property
-    def row(self) -> JsonObject:
-        """Return the figures as JSON."""
-        return self.model_dump(by_alias=True)
-
-    @property
-    def unjudged(self) -> int:
-        """Return the number of responses that pass@1 leaves out."""
-        return sum(self.verdicts.get(verdict, 0) for verdict in WITHOUT_VERDICT)
-
-
-class HeldOut(Measured):
-    """The figures of the first held-out set and, if there are several, of each by its name."""
-
-    sets: dict[str, Measured] | None = None
-
-    @property
-    def by_name(self) -> Mapping[str, Measured]:
-        """Return the figures of each set. The name of a single one is empty."""
-        return self.sets or {"": self}
-
-    @property
-    def row(self) -> JsonObject:
-        """Return the figures as `summary.json` has them."""
-        row = self.model_dump(by_alias=True, exclude={"sets"})
-        if self.sets is not None:
-            row |= {"sets": {name: measured.row for name, measured in self.sets.items()}}
-        return row
-
-
-def held_out(sets: Mapping[str, Measured]) -> HeldOut:
-    """Put the figures of the held-out sets together."""
-    first = next(iter(sets.values()))
-    several = {} if "" in sets else {"sets": dict(sets)}
-    return HeldOut.model_validate({**first.row, **several})
 
 
 def evaluate(
@@ -146,20 +78,6 @@ def respond(
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     """Return the seed of each prompt's first response."""
     return problem_seeds([prompt.problem for prompt in prompts], seed)
-
-
-def held_out_metrics(sets: Mapping[str, Measured]) -> dict[str, Any]:
-    """Return the metrics of a step's held-out sets. Those after the first set end in `/NAME`."""
-    metrics: dict[str, Any] = {}
-    for name, figures in sets.items():
-        low, high = figures.interval or (None, None)
-        suffix = f"/{name}" if metrics else ""
-        metrics[f"held_out_pass@1{suffix}"] = figures.pass_at_1
-        metrics[f"held_out_pass@1_low{suffix}"] = low
-        metrics[f"held_out_pass@1_high{suffix}"] = high
-        metrics[f"held_out_cons@k{suffix}"] = figures.cons_at_k
-        metrics.setdefault("held_out_by_level", figures.by_level)
-    return metrics
 
 
 def summarize(
@@ -224,7 +142,7 @@ def checks_itself(text: str) -> bool:
     return any(word in lowered for word in REFLECTIONS) and bool(_REFLECTION.search(lowered))
 
 
-def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
+def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> SampledFigures:
     """Summarize all that a step sampled, before the group filter.
 
     Verdicts are counted by name, and each reward's mean is before its weight. format_share is None
@@ -238,19 +156,19 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
     for rollout in rollouts:
         for name, value in rollout.rewards.items():
             rewards.setdefault(name, []).append(value)
-    return {
-        "reward": mean(r.reward for r in rollouts if r.reward is not None),
-        "pass@1": pass_at_1(groups),
-        "response_length": mean(tokens),
+    return SampledFigures(
+        reward=mean(r.reward for r in rollouts if r.reward is not None),
+        pass_at_1=pass_at_1(groups),
+        response_length=mean(tokens),
         # The mean of -log p over samples of p estimates its entropy.
-        "sampled_entropy": mean(-value for value in logprobs),
-        "reflections": mean(checks_itself(rollout.text) for rollout in rollouts),
-        "mixed_share": mean(group.is_mixed for group in groups),
-        "format_share": mean(verdict.format_ok for verdict in judged) if has_format else None,
-        "unjudged_share": mean(not r.has_verdict for r in rollouts),
-        "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
-        "groups_sampled": len(groups),
-        "tokens_sampled": sum(tokens),
-        "verdicts": dict(Counter(sorted(v.verdict.value for v in judged))),
-        **{f"reward/{name}": mean(values) for name, values in rewards.items()},
-    }
+        sampled_entropy=mean(-value for value in logprobs),
+        reflections=mean(checks_itself(rollout.text) for rollout in rollouts),
+        mixed_share=mean(group.is_mixed for group in groups),
+        format_share=mean(verdict.format_ok for verdict in judged) if has_format else None,
+        unjudged_share=mean(not r.has_verdict for r in rollouts),
+        cut_off_share=mean(r.completion.finish_reason == "length" for r in rollouts),
+        groups_sampled=len(groups),
+        tokens_sampled=sum(tokens),
+        verdicts=dict(Counter(sorted(v.verdict.value for v in judged))),
+        rewards={name: mean(values) for name, values in rewards.items()},
+    )

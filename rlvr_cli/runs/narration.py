@@ -9,14 +9,17 @@ from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
+from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import counts_in_words, plural
-from rlvr_cli.core.types import History, Metrics, Prompt
+from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet
-from rlvr_cli.evaluation.measure import HeldOut, Measured
+from rlvr_cli.evaluation.held_out import Measured, MeasuredSets
 from rlvr_cli.runs.guards import MORE_SIGNAL
 from rlvr_cli.runs.preflight import to_judge
+from rlvr_cli.runs.summary import Best
 from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
 from rlvr_cli.setup.session import Session
+from rlvr_cli.training.throughput import RunThroughput
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 
@@ -167,9 +170,9 @@ def say_measured(sets: Mapping[str, Measured], moment: str, display: Display) ->
 
 
 def say_results(
-    before: HeldOut | None,
-    after: HeldOut | None,
-    best: Metrics | None,
+    before: MeasuredSets | None,
+    after: MeasuredSets | None,
+    best: Best | None,
     display: Display,
 ) -> None:
     """Print pass@1 of every held-out set before and after training, by level, and the best."""
@@ -183,21 +186,23 @@ def say_results(
         if after.by_level and before.by_level.keys() == after.by_level.keys():
             display.table(by_level(before.by_level, after.by_level))
     if best:
-        display.say("best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}")
+        display.say("best", f"pass@1 {best.pass_at_1:.3f} at checkpoints/step-{best.step}")
 
 
-def say_throughput(figures: Metrics, display: Display) -> None:
+def say_throughput(figures: RunThroughput, display: Display) -> None:
     """Print the measured speed of a run. Verbose, add MFU and how engine and trainer differ."""
-    words = {
-        "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
-        "tokens_per_second_update": "update {:,.0f} tokens/s",
-        "signal_share": "{:.0%} of the sampled tokens gave a signal",
-        "memory_peak_gib": "peak memory {:.2f} GiB",
-    }
+    rates = figures.rates
+    words = [
+        ("rollout {:,.0f} tokens/s", rates.tokens_per_second_rollout),
+        ("update {:,.0f} tokens/s", rates.tokens_per_second_update),
+        ("{:.0%} of the sampled tokens gave a signal", rates.signal_share),
+        ("peak memory {:.2f} GiB", figures.memory_peak_gib),
+    ]
     if display.verbose:
-        words["mfu"] = "the update at {:.1%} of the GPU's peak (mfu)"
-        words["mismatch_max"] = "engine and trainer differ by at most {:.1e} nats a token"
-    texts = [form.format(figures[key]) for key, form in words.items() if figures[key] is not None]
+        words.append(("the update at {:.1%} of the GPU's peak (mfu)", figures.mfu))
+        differ = "engine and trainer differ by at most {:.1e} nats a token"
+        words.append((differ, figures.mismatch_max))
+    texts = [form.format(value) for form, value in words if value is not None]
     if texts:
         display.say("speed", ", ".join(texts))
 
@@ -205,23 +210,23 @@ def say_throughput(figures: Metrics, display: Display) -> None:
 def warn_of_outcome(trainer: Trainer, history: History, display: Display) -> None:
     """Warn if a run learned nothing, or skipped steps."""
     steps = len(history)
-    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
+    short = sum(figures.batch.no_update == "batch not full" for figures in history)
     refill = trainer.config.algorithm.filter
     if short and refill and not trainer.is_stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
             "did not fill the batch (algorithm.filter.max_gen_batches)"
         )
-    silent = [metrics for metrics in history if metrics["no_update"] == "no signal"]
+    silent = [figures for figures in history if figures.batch.no_update == "no signal"]
     cause = "nothing set right responses apart from wrong ones"
-    if any(metrics["mixed_share"] for metrics in silent):
+    if any(figures.sampled.mixed_share for figures in silent):
         cause = "all responses of a group had one reward, right or wrong"
     if 0 < len(silent) < steps:
         display.warn(f"{len(silent)} of {steps} steps had no signal: {cause}")
     elif silent:
         verdicts: Counter[str] = Counter()
-        for metrics in silent:
-            verdicts.update(metrics["verdicts"])
+        for figures in silent:
+            verdicts.update(figures.sampled.verdicts)
         display.warn(
             f"no signal in {plural(steps, 'step')}: {cause} ({counts_in_words(verdicts)}): "
             f"{MORE_SIGNAL}"

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import LIMITS, MEASURED, measured_sets
+from rlvr_cli.console.steps import CURVES, measured_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import TOKEN_FIGURES, History
-from rlvr_cli.runs.run_dir import StoredTokens
+from rlvr_cli.core.types import TOKEN_FIGURES
+from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.ablation import findings
 from rlvr_cli.show.screen import differing, pass_at_1, truncate
 from rlvr_cli.show.source import REASONS, UNKNOWN_FATE, Source, StoredGroup, reason
@@ -165,6 +166,8 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
     tables = [pass_at_1(sources)]
     if len(sources) > 1 and sources[0].config is not None:
         tables.append(differing(sources))
+    limits = {curve.name: curve.limits for curve in CURVES if curve.limits is not None}
+    limits |= {key: (0.0, 1.0) for key in glossary if key.startswith("held_out")}
     return {
         "runs": runs,
         "tables": tables,
@@ -173,7 +176,7 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
         "rows": rows,
         "note": note,
         "glossary": glossary,
-        "limits": LIMITS | {key: (0.0, 1.0) for key in glossary if key.startswith("held_out")},
+        "limits": limits,
         "words": glossary | words,
     }
 
@@ -198,9 +201,10 @@ def _shares(fates: Mapping[int, Counter[str]]) -> JsonObject:
 def _columns(history: History, glossary: Iterable[str]) -> dict[str, list[Any]]:
     """Return the values of the metrics that have a curve or bound one, by metric."""
     columns = {}
-    for key in dict.fromkeys(key for row in history for key in row):
+    rows = [figures.row for figures in history]
+    for key in dict.fromkeys(key for row in rows for key in row):
         if key == "step" or key.replace("_low", "").replace("_high", "") in glossary:
-            columns[key] = [row.get(key) for row in history]
+            columns[key] = [row.get(key) for row in rows]
     return columns
 
 
@@ -208,7 +212,7 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
     """Return the meanings of the metrics with a curve, in their order, for each held-out set."""
     meanings = json.loads((_FILES / "glossary.json").read_text(encoding="utf-8"))
     glossary: dict[str, str] = {}
-    held_out = [name.removeprefix(MEASURED) for name in measured_sets(histories) or [MEASURED]]
+    held_out = [f"/{name}" if name else "" for name in measured_sets(histories) or [""]]
     for key, meaning in meanings.items():
         suffixes = held_out if "held_out" in key else [""]
         for suffix in suffixes:

@@ -8,7 +8,7 @@ from itertools import islice
 from rich.text import Text
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import MEASURED, StepLines, measured_sets, points, print_curves
+from rlvr_cli.console.steps import StepLines, measured_of, measured_sets, points, print_curves
 from rlvr_cli.console.tables import Table, cell, in_words, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
@@ -29,15 +29,16 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
     for number, (run, history) in enumerate(zip(runs, histories, strict=True), 1):
         assert run.config is not None
         figures = [f"{len(history)} of {run.config.steps} steps"]
-        for key in measured_sets([history]):
-            name = key.replace(MEASURED, "held out").replace("/", " ")
-            figures += [f"{name} {value:.3f}" for _, value in points(history, key)[-1:]]
+        for name in measured_sets([history]):
+            label = f"held out {name}".rstrip()
+            newest = points(history, measured_of(name))[-1:]
+            figures += [f"{label} {value:.3f}" for _, value in newest]
         display.say(
             f"run {number}",
             f"{run.path}: {run.config.algo} on {', '.join(run.config.data.sources)}, "
             f"{', '.join(figures)}",
         )
-        unreadable = history[-1]["step"] - len(history) if history else 0
+        unreadable = history[-1].step - len(history) if history else 0
         if unreadable:
             display.warn(f"{run.path}/metrics.jsonl: {plural(unreadable, 'step')} cannot be read")
     if any(histories):
@@ -254,8 +255,8 @@ def follow(runs: Sequence[Source], display: Display) -> None:
             else:
                 histories = [run.metrics for run in runs]
                 for history, start, steps in zip(histories, shown_steps, lines, strict=True):
-                    for metrics in history[start:]:
-                        steps.show(metrics, False)
+                    for figures in history[start:]:
+                        steps.show(figures, False)
                 shown_steps = [len(history) for history in histories]
         if has_ended:
             return

@@ -12,16 +12,15 @@ from rlvr_cli.algorithm.reward import shaped_reward
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.step_figures import HeldOut, StepFigures
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Response, ResponseGroup, by_key
 from rlvr_cli.data.rows import stored_responses
 from rlvr_cli.evaluation.estimators import pass_estimate
 from rlvr_cli.evaluation.figures import JudgedProblem, judged_problems
-from rlvr_cli.evaluation.measure import Measured
 from rlvr_cli.evaluation.report import Result
 from rlvr_cli.evaluation.result_dir import read_results
-from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
+from rlvr_cli.runs.stored import StoredTokens, read_steps, read_tokens
 from rlvr_cli.runs.track import Mirrors, check_trackers
 
 UNKNOWN_FATE = "filtered by code of one's own"
@@ -144,12 +143,12 @@ class Source:
     results: Sequence[Result] = ()
 
     @property
-    def metrics(self) -> list[JsonObject]:
+    def metrics(self) -> list[StepFigures]:
         """Return the steps that can be read so far. Raises UserError if they are not in a file."""
         path = self.path / "metrics.jsonl"
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise UserError(f"{path}: cannot be read (not a regular file)")
-        return list(read_metrics(path)) if self.config else []
+        return list(read_steps(path)) if self.config else []
 
     @property
     def files(self) -> dict[int, Path]:
@@ -206,13 +205,14 @@ class Source:
             sets = {"": responses}
         return {name: judged_problems(part) for name, part in sets.items()}
 
-    def measured(self, before_training: bool = False) -> dict[str, Measured]:
+    def held_out_figures(self, before_training: bool = False) -> dict[str, HeldOut]:
         """Compute pass@1 of the held-out sets of a run that were measured."""
         sets = {}
         for name, problems in self.held_out(before_training).items():
             estimate = pass_estimate([problem.tally for problem in problems], 1)
             if estimate is not None:
-                sets[name] = Measured.of_estimate(estimate)
+                low, high = estimate.interval
+                sets[name] = HeldOut(pass_at_1=estimate.value, low=low, high=high)
         return sets
 
 
@@ -239,12 +239,12 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
         history = run.metrics
         files = run.files
         mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
-        mirrors.send_measured(0, run.measured(before_training=True))
-        for metrics in history:
-            groups = run.groups(metrics["step"]) if metrics["step"] in files else ()
-            mirrors.send(metrics, (response for group in groups for response in group.members))
+        mirrors.send_measured(0, run.held_out_figures(before_training=True))
+        for figures in history:
+            groups = run.groups(figures.step) if figures.step in files else ()
+            mirrors.send(figures, (response for group in groups for response in group.members))
         if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
-            mirrors.send_measured(history[-1]["step"], run.measured())
+            mirrors.send_measured(history[-1].step, run.held_out_figures())
         if mirrors.close():
             display.result("tracked", f"{len(history)} steps of {run.path}: {', '.join(trackers)}")
 

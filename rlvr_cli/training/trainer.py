@@ -15,7 +15,8 @@ from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import Group, Label, Prompt, Response, by_key
 from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
-from rlvr_cli.evaluation.measure import Measured, held_out_metrics, respond, summarize
+from rlvr_cli.evaluation.held_out import Measured, held_out_sets
+from rlvr_cli.evaluation.measure import respond, summarize
 from rlvr_cli.evaluation.result_dir import PartialResult
 from rlvr_cli.evaluation.task import Task, carry_out
 from rlvr_cli.model.adapter import merged_parameters
@@ -24,7 +25,7 @@ from rlvr_cli.setup.session import Session
 from rlvr_cli.training.models import prepare_models
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counter
 from rlvr_cli.training.scoring import add_logprobs
-from rlvr_cli.training.state import State, load_module, module_state
+from rlvr_cli.training.state import TRAINER_VALUES, State, load_module, module_state
 from rlvr_cli.training.tokens import token_rows
 from rlvr_cli.training.update import Updater
 
@@ -145,7 +146,7 @@ class Trainer:
         self._renew_reference(step)
         if config.eval.every and self.held_out and step % config.eval.every == 0:
             record.held_out, evaluations = self.measure()
-            record.held_out_metrics = held_out_metrics(evaluations)
+            record.held_out_sets = held_out_sets(evaluations)
         self.step = step
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried_groups), no_signal)
@@ -263,15 +264,14 @@ class Trainer:
     def load_state_dict(self, state: State) -> None:
         """Restore the state that `state_dict` returned, and hand the weights to the engine. The
         policy has its weights already. Errors of an invalid state pass through."""
-        values = state.values
-        self.step = values["step"]
-        self.weight_version = values["weight_version"]
-        self.updater.kl_coef = values["kl_coef"]
-        self.updater.mismatch = values.get("mismatch")
-        self.order.cursor = values["cursor"]
-        resting = values.get("resting", [])
-        self.order.resting = {problem: (passes, until) for problem, passes, until in resting}
-        self.carried_groups = groups_from_json(values["carried"], self.prompts)
+        values = TRAINER_VALUES.validate_python(state.values)
+        self.step = values.step
+        self.weight_version = values.weight_version
+        self.updater.kl_coef = values.kl_coef
+        self.updater.mismatch = values.mismatch
+        self.order.cursor = values.cursor
+        self.order.resting = {problem: (passes, until) for problem, passes, until in values.resting}
+        self.carried_groups = groups_from_json(values.carried, self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have used random numbers
         if self.reference is not None and self.config.algorithm.renewal:

@@ -5,15 +5,11 @@ from hypothesis import strategies as st
 from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt
 
 from rlvr_cli.core.seeds import response_seed
+from rlvr_cli.core.step_figures import held_out_row
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.figures import judged_problems
-from rlvr_cli.evaluation.measure import (
-    Measured,
-    evaluate,
-    held_out_metrics,
-    prompt_seeds,
-    summarize,
-)
+from rlvr_cli.evaluation.held_out import Measured, held_out_sets
+from rlvr_cli.evaluation.measure import evaluate, prompt_seeds, summarize
 
 
 def measured(groups, params, has_format=True) -> Measured:
@@ -112,11 +108,11 @@ def test_the_first_set_has_the_plain_names_and_others_their_own():
         name: measured([made_group("a", *verdicts)], PARAMS)
         for name, verdicts in (("one", (RIGHT, RIGHT)), ("two", (RIGHT, WRONG)), ("x/y", (LATE,)))
     }
-    actual = held_out_metrics(sets)
+    actual = held_out_row(held_out_sets(sets))
     assert actual["held_out_pass@1"] == actual["held_out_cons@k"] == 1.0
     assert actual["held_out_pass@1/two"] == actual["held_out_cons@k/two"] == 0.5
     low, high = sets["two"].interval
     assert (actual["held_out_pass@1_low/two"], actual["held_out_pass@1_high/two"]) == (low, high)
     assert actual["held_out_pass@1/x/y"] is actual["held_out_pass@1_low/x/y"] is None
     assert [key for key in actual if "by_level" in key] == ["held_out_by_level"]
-    assert held_out_metrics({}) == {}
+    assert held_out_row(held_out_sets({})) == {}

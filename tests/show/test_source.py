@@ -32,7 +32,7 @@ def test_the_groups_of_a_run(tmp_path):
         (2, 1, 1, "trained"),
         (2, 2, 0, "dropped, all wrong"),
     ]
-    assert [row["step"] for row in run.metrics] == [1, 2]
+    assert [figures.step for figures in run.metrics] == [1, 2]
     assert [problem.tally.correct for problem in run.held_out()[""]] == [1] * 6
     assert [problem.tally.correct for problem in run.held_out(before_training=True)[""]] == [0] * 6
 
