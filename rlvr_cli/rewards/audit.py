@@ -69,6 +69,7 @@ class Audit:
             has_reward |= any(rollout.reward is not None for rollout in rollouts)
             if not has_reward and number in (_PROBED, len(cases)):
                 raise UserError(f"audit: no response got a reward: {self._first_failure()}")
+            # A right answer and a wrong one in turn.
             rights = rollouts[::2]
             wrongs = rollouts[1::2]
             for name, right, wrong in zip(ways, rights, wrongs, strict=True):
