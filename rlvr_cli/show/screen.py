@@ -32,7 +32,7 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
         for name in measured_sets([history]):
             label = f"held out {name}".rstrip()
             newest = points(history, measured_of(name))[-1:]
-            figures += [f"{label} {value:.3f}" for _, value in newest]
+            figures += [f"{label} {value:.3f} at step {step}" for step, value in newest]
         display.say(
             f"run {number}",
             f"{run.path}: {run.config.algo} on {', '.join(run.config.data.sources)}, "
@@ -65,26 +65,30 @@ def pass_at_1(sources: Sequence[Source]) -> Table:
 
     The difference is over the problems that both sources have, told apart by id and text.
     """
-    lines = []
+    are_runs = any(source.config for source in sources)
+    header = ["pass@1 [95 %]", "problems", "measured"]
+    if are_runs:
+        header = ["pass@1 [95 %]", "problems", "before training", "measured last"]
+    if len(sources) > 1:
+        header += ["less the first", "p"]
+    table: Table = [header]
     first = sources[0].held_out()
     for number, source in enumerate(sources, 1):
-        before = source.held_out(before_training=True) if source.config else {}
+        before = source.held_out(before_training=True) if are_runs else {}
         newest = source.held_out()
         for name in newest or before:
             problems = newest.get(name, ())
             count = sum(problem.tally.n > 0 for problem in problems or before.get(name, ()))
             line = [f"{number} {source.path}" + (f": {name}" if name else ""), str(count)]
-            line += [_estimate(before.get(name, ())), _estimate(problems)]
-            if number == 1:
-                line += ["", ""]
-            else:
+            if are_runs:
+                line.append(_estimate(before.get(name, ())))
+            line.append(f"{_estimate(problems)} {source.newest_moment}".rstrip())
+            if number > 1:
                 line += _difference(problems, _counterpart(name, first), count)
-            lines.append(line)
-    are_runs = any(source.config for source in sources)
-    header = ["pass@1 [95 %]", "problems", "before training"]
-    header += ["measured last" if are_runs else "measured", "less the first", "p"]
-    columns = [0, 1, *([2] if are_runs else []), 3, *([4, 5] if len(sources) > 1 else [])]
-    return [[line[column] for column in columns] for line in (header, *lines)]
+            elif len(sources) > 1:
+                line += ["", ""]
+            table.append(line)
+    return table
 
 
 def _counterpart(

@@ -193,17 +193,32 @@ class Source:
                 f"{result.model} on {result.data}".removesuffix(" on "): result.problems
                 for result in self.results
             }
-        folder = self.path / "rollouts"
-        files = [*sorted(folder.glob("held-out-step-*.jsonl")), folder / "held-out-after.jsonl"]
-        if before_training:
-            files = [folder / "held-out-before.jsonl"]
-        present = [file for file in files if file.exists()]
-        responses = [response for file in present[-1:] for response in stored_responses(file)]
+        before = self.path / "rollouts" / "held-out-before.jsonl"
+        file = before if before_training else self._newest_file
+        responses = [] if file is None or not file.exists() else list(stored_responses(file))
         has_sets = len(self.config.eval.sources) > 1
         sets = by_key(responses, lambda response: response.problem.problem_set if has_sets else "")
         if len(sets) == 1:
             sets = {"": responses}
         return {name: judged_problems(part) for name, part in sets.items()}
+
+    @property
+    def _newest_file(self) -> Path | None:
+        """Return the file of a run's newest measurement since its first step, if there is one."""
+        folder = self.path / "rollouts"
+        files = [*sorted(folder.glob("held-out-step-*.jsonl")), folder / "held-out-after.jsonl"]
+        present = [file for file in files if file.exists()]
+        return present[-1] if present else None
+
+    @property
+    def newest_moment(self) -> str:
+        """Return when a run was last measured: `after training`, or `at step N`. Return "" for a
+        result, and for a run that was not measured since its first step."""
+        file = self._newest_file
+        if file is None:
+            return ""
+        number = file.stem.removeprefix("held-out-step-")
+        return f"at step {int(number)}" if number.isdecimal() else "after training"
 
     def held_out_figures(self, before_training: bool = False) -> dict[str, HeldOut]:
         """Compute pass@1 of the held-out sets of a run that were measured."""

@@ -49,7 +49,8 @@ def test_pass_at_1_with_interval_and_paired_p(tmp_path):
     a = open_source(made_run(tmp_path / "a"))
     b = open_source(made_run(tmp_path / "b", held_out="wrong"))
     _, first, second = pass_at_1([a, b])
-    assert first[1:] == ["6", "0.000 [0.000, 0.390]", "1.000 [0.610, 1.000]", "", ""]
+    assert first[1:3] == ["6", "0.000 [0.000, 0.390]"]
+    assert first[3:] == ["1.000 [0.610, 1.000] after training", "", ""]
     assert second[-2:] == ["-1.000 [-1.000, -0.081]", "0.031"]  # 2 of 2^6 signs are as far
     write_rows(b.path / "rollouts" / "held-out-after.jsonl", [made_row("other", 0, "correct")])
     assert pass_at_1([a, b])[2][-2:] == ["no problem in common", "-"]
@@ -87,7 +88,7 @@ def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):
     ]
     assert [line[4][:6] for line in actual[2:]] == ["+0.250", "+0.000"]
     show_runs(runs, Display(**OUT))
-    assert "held out 0.500, held out two 1.000" in capsys.readouterr().out
+    assert "held out 0.500 at step 1, held out two 1.000 at step 1" in capsys.readouterr().out
 
 
 def test_a_run_that_measured_nothing_since_its_first_step_says_so(tmp_path):
@@ -98,7 +99,7 @@ def test_a_run_that_measured_nothing_since_its_first_step_says_so(tmp_path):
     assert line[1:] == ["6", "0.000 [0.000, 0.390]", "-"]
     measured = open_source(made_run(tmp_path / "b"))
     assert pass_at_1([measured, run])[2][-2:] == ["no problem in common", "-"]
-    assert pass_at_1([run, measured])[2][3] == "1.000 [0.610, 1.000]"
+    assert pass_at_1([run, measured])[2][3] == "1.000 [0.610, 1.000] after training"
 
 
 def test_rewards_have_the_digits_that_tell_them_apart(tmp_path, capsys):
@@ -197,4 +198,4 @@ def test_following_in_a_terminal_ends_with_the_last_measurement(tmp_path, monkey
     display = Display(**OUT)
     monkeypatch.setattr(display.console, "_force_terminal", True)
     follow([run], display)
-    assert figures == ["-", "1.000 [0.610, 1.000]"]
+    assert figures == ["-", "1.000 [0.610, 1.000] after training"]
