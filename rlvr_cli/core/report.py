@@ -99,23 +99,20 @@ class Entry:
     @property
     def row(self) -> JsonObject:
         """Return the entry as `report.json` has it."""
-        row = {
+        any_form = {} if self.any_form is None else {"any_form": self.any_form.row}
+        by = {
+            field: {value: part.row for value, part in parts.items()}
+            for field, parts in self.by.items()
+        }
+        return {
             "model": self.model,
             "data": self.data,
             "data_version": self.data_version,
             "fingerprint": self.fingerprint.row,
             **self.figures.row,
+            **any_form,
+            **({"by": by} if by else {}),
         }
-        if self.any_form is not None:
-            row |= {"any_form": self.any_form.row}
-        if self.by:
-            row |= {
-                "by": {
-                    field: {value: part.row for value, part in parts.items()}
-                    for field, parts in self.by.items()
-                }
-            }
-        return row
 
 
 @dataclass(frozen=True)
@@ -184,16 +181,17 @@ class Report:
     @property
     def row(self) -> JsonObject:
         """Return the report as `report.json` has it."""
-        row: JsonObject = {
+        speeds = [speed and vars(speed) for speed in self.speeds]
+        paired = [comparison.row for comparison in self.paired]
+        against = {
+            "path": str(self.against),
+            "results": [comparison.row for comparison in self.compared],
+        }
+        return {
             "created": self.created,
             "command": self.command,
             "results": [entry.row for entry in self.entries],
+            **({"speed": speeds} if any(speeds) else {}),
+            **({"paired": paired} if paired else {}),
+            **({} if self.against is None else {"against": against}),
         }
-        if any(self.speeds):
-            row |= {"speed": [speed and vars(speed) for speed in self.speeds]}
-        if self.paired:
-            row |= {"paired": [comparison.row for comparison in self.paired]}
-        if self.against is not None:
-            results = [comparison.row for comparison in self.compared]
-            row |= {"against": {"path": str(self.against), "results": results}}
-        return row

@@ -96,7 +96,17 @@ def as_row(response: Response) -> JsonObject:
     """Return the row of a response, with its verdict if it was judged. The problem's other fields
     follow, and replace nothing."""
     problem = response.problem
-    row: JsonObject = {
+    verdict = {}
+    verification = response.verification
+    if verification is not None:
+        verdict = {
+            "extracted": verification.extracted,
+            "verdict": verification.verdict.value,
+            "format_ok": verification.format_ok,
+            "reward": response.reward,
+            "verifier": verification.format,
+        }
+    row = {
         "id": problem.id,
         "sample": response.sample,
         "problem": problem.problem or None,
@@ -105,22 +115,12 @@ def as_row(response: Response) -> JsonObject:
         "finish_reason": response.finish_reason,
         "n_tokens": response.n_tokens,
         "answer": problem.answer,
+        **verdict,
+        **({"rewards": response.rewards} if response.rewards else {}),
+        **({"places": response.places} if response.places else {}),
     }
-    verification = response.verification
-    if verification is not None:
-        row |= {
-            "extracted": verification.extracted,
-            "verdict": verification.verdict.value,
-            "format_ok": verification.format_ok,
-            "reward": response.reward,
-            "verifier": verification.format,
-        }
-    if response.rewards:
-        row |= {"rewards": response.rewards}
-    if response.places:
-        row |= {"places": response.places}
-    others = problem.extra.items()
-    return row | {key: value for key, value in others if key not in {*ROW_KEYS, *row}}
+    fields = problem.extra.items()
+    return row | {key: value for key, value in fields if key not in {*ROW_KEYS, *row}}
 
 
 def stored_responses(path: Path) -> Iterator[Response]:

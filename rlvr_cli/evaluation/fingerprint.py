@@ -45,12 +45,16 @@ def fingerprint(
     `source` is the model or the server, `data` the checksum of the problems, and `sampled` has the
     prompts and their template.
     """
-    row = {**(source or {}), "data": data, **(sampled or {})}
-    if sampling is not None:
-        row |= {"sampling": sampling.row}
-    row |= {**(engine or {}), "rlvr": rlvr_cli.__version__, "verifier": judging.row}
-    if ends:
-        row |= {"ends": list(ends)}
+    row = {
+        **(source or {}),
+        "data": data,
+        **(sampled or {}),
+        **({} if sampling is None else {"sampling": sampling.row}),
+        **(engine or {}),
+        "rlvr": rlvr_cli.__version__,
+        "verifier": judging.row,
+        **({"ends": list(ends)} if ends else {}),
+    }
     return Fingerprint(row, judging, sampling)
 
 

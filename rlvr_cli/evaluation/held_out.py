@@ -57,10 +57,10 @@ class MeasuredSets(Measured):
     @property
     def row(self) -> JsonObject:
         """Return the figures as `summary.json` has them."""
-        row = self.model_dump(by_alias=True, exclude={"sets"})
-        if self.sets is not None:
-            row |= {"sets": {name: measured.row for name, measured in self.sets.items()}}
-        return row
+        first = self.model_dump(by_alias=True, exclude={"sets"})
+        if self.sets is None:
+            return first
+        return {**first, "sets": {name: measured.row for name, measured in self.sets.items()}}
 
 
 def measured_sets(sets: Mapping[str, Measured]) -> MeasuredSets:
