@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
@@ -25,7 +24,7 @@ Sets = dict[str | tuple[str, ...], ProblemSet]
 
 
 def problem_sets(
-    configs: Sequence[Config], options: ReportOptions, rows: Iterable[Any] | None
+    configs: Sequence[Config], options: ReportOptions, rows: Iterable[object] | None
 ) -> Sets:
     """Return the problems of each source, read once and checked, whatever the limit.
 
@@ -88,7 +87,7 @@ def write_rows(rows: Iterable[ResponseRow], out: Path) -> None:
 
 
 def sample_problems(
-    config: Config, inputs: Sequence[str], out: Path | None, rows: Iterable[Any] | None
+    config: Config, inputs: Sequence[str], out: Path | None, rows: Iterable[object] | None
 ) -> ProblemSet:
     """Return the problems of all arguments of `rlvr sample`. Raises UserError if `out` exists."""
     problems = joined([_input(number, text, config, rows) for number, text in enumerate(inputs, 1)])
@@ -97,7 +96,7 @@ def sample_problems(
     return problems
 
 
-def _input(number: int, text: str, config: Config, rows: Iterable[Any] | None) -> ProblemSet:
+def _input(number: int, text: str, config: Config, rows: Iterable[object] | None) -> ProblemSet:
     """Return the problems of an argument of `rlvr sample`, which is a file, `-`, or a prompt."""
     if text == "-" or text.endswith(FILE_TYPES):
         split = config.data.split or "test"
