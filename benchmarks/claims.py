@@ -19,10 +19,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from claims_report import report
+from claims_report import kept_figures, report
 
 from rlvr_cli.cli.ablate import Wishes, plan_of, read_wishes
-from rlvr_cli.runs.ablation import read_summary, run_figures
+from rlvr_cli.runs.ablation import run_figures
+from rlvr_cli.runs.summary import read_summary
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "benchmarks" / "pictures"
@@ -71,14 +72,14 @@ def make(claim: str, results: Path, options: list[str]) -> None:
     for arm in arms_of(claim):
         for run in runs.glob(f"{arm}-*[0-9]"):
             path = results / f"{run.name}.json"
-            if read_summary(run).get("after") is not None and not path.exists():
-                path.write_text(json.dumps(_rounded(run_figures(run))))
+            if read_summary(run).after is not None and not path.exists():
+                path.write_text(json.dumps(_rounded(kept_figures(run_figures(run)))))
 
 
 def _rounded(value: Any) -> Any:
-    """Round the figures of a run, and leave out the shares of single problems."""
+    """Round the figures of a run."""
     if isinstance(value, dict):
-        return {key: _rounded(part) for key, part in value.items() if key != "shares"}
+        return {key: _rounded(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_rounded(part) for part in value]
     return float(f"{value:.5g}") if isinstance(value, float) else value

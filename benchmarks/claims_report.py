@@ -5,12 +5,17 @@ import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.evaluation.curves import (
     AXES,
     FIGURES,
+    STEPS,
+    Axis,
     Curve,
-    Run,
+    MeasuredRun,
+    Point,
     Seeds,
     curve,
     ends_of,
@@ -50,18 +55,50 @@ def report(
 
 def _runs(results: Path, arm: str) -> Seeds:
     paths = sorted(results.glob(f"{arm}-[0-9]*.json"))
-    return {int(path.stem.rpartition("-")[2]): json.loads(path.read_text()) for path in paths}
+    return {
+        int(path.stem.rpartition("-")[2]): run_of(json.loads(path.read_text())) for path in paths
+    }
 
 
-def _ends(runs: dict[str, list[Run]]) -> dict[str, float]:
+def kept_figures(run: MeasuredRun) -> dict[str, Any]:
+    """Return what is stored of a run, without the shares of single problems."""
+    measured = []
+    for point in run.measured:
+        kept = {"step": point.step, "seconds": point.seconds, "tokens": point.tokens}
+        kept["pass@1"] = point.pass_at_1
+        if point.by_level:
+            kept["by_level"] = point.by_level
+        measured.append(kept)
+    rows = [figures.row for figures in run.steps]
+    steps = [{name: row.get(name) for name in ("step", *FIGURES)} for row in rows]
+    return {"measured": measured, "steps": steps}
+
+
+def run_of(stored: dict[str, Any]) -> MeasuredRun:
+    """Return the run of which `kept_figures` were stored."""
+    points = [
+        Point(
+            step=point["step"],
+            seconds=point["seconds"],
+            tokens=point["tokens"],
+            pass_at_1=point["pass@1"],
+            by_level=point.get("by_level", {}),
+        )
+        for point in stored["measured"]
+    ]
+    bare = {"no_update": None, "mixed_share": None, "verdicts": {}}
+    return MeasuredRun(points, [StepFigures.from_row(bare | row) for row in stored["steps"]])
+
+
+def _ends(runs: dict[str, list[MeasuredRun]]) -> dict[Axis, float]:
     return ends_of(itertools.chain.from_iterable(runs.values()))
 
 
-def tables(runs: dict[str, list[Run]]) -> list[str]:
+def tables(runs: dict[str, list[MeasuredRun]]) -> list[str]:
     """Return pass@1 at the end of each axis that all runs reach, how far it is to each level of
     pass@1, and the means of the other figures over the last steps."""
     ends = _ends(runs)
-    at = [f"at {end:,.0f} {AXES[axis]}" for axis, end in ends.items()]
+    at = [f"at {end:,.0f} {axis.unit}" for axis, end in ends.items()]
     lines = _row("arm", "seeds", *(f"pass@1 {place}" for place in at))
     lines += _row(*["---"] * 5)
     for arm, seed_runs in runs.items():
@@ -70,7 +107,7 @@ def tables(runs: dict[str, list[Run]]) -> list[str]:
     lines += ["", *_times(runs)]
     lines += ["", *_row("arm", *FIGURES)]
     lines += _row(*["---"] * (1 + len(FIGURES)))
-    last = int(ends["step"])
+    last = int(ends[STEPS])
     for arm, seed_runs in runs.items():
         figures = (
             _mean([mean_of(run, figure, last - LAST, last) for run in seed_runs])
@@ -80,16 +117,13 @@ def tables(runs: dict[str, list[Run]]) -> list[str]:
     return lines
 
 
-def _times(runs: dict[str, list[Run]]) -> list[str]:
+def _times(runs: dict[str, list[MeasuredRun]]) -> list[str]:
     """Return how far it is on each axis to each level of pass@1 that any run reaches."""
     most = max(
-        point["pass@1"]
-        for seed_runs in runs.values()
-        for run in seed_runs
-        for point in run["measured"]
+        value for seed_runs in runs.values() for run in seed_runs for _, value in curve(run, STEPS)
     )
     levels = [level for level in LEVELS if level <= most]
-    lines = _row("arm", *(f"{AXES[axis]} to {' / '.join(map(str, levels))}" for axis in AXES))
+    lines = _row("arm", *(f"{axis.unit} to {' / '.join(map(str, levels))}" for axis in AXES))
     lines += _row(*["---"] * (1 + len(AXES)))
     for arm, seed_runs in runs.items():
         reached = (
@@ -103,10 +137,10 @@ def _times(runs: dict[str, list[Run]]) -> list[str]:
     return lines
 
 
-def differences(runs: dict[str, Seeds], ends: dict[str, float]) -> list[str]:
+def differences(runs: dict[str, Seeds], ends: dict[Axis, float]) -> list[str]:
     """Return the pass@1 of each arm less that of the arm before, and of the last less the first,
     paired by seed, at the end of each axis."""
-    lines = ["", *_row("difference", "seeds", *(f"at equal {unit}" for unit in AXES.values()))]
+    lines = ["", *_row("difference", "seeds", *(f"at equal {axis.unit}" for axis in AXES))]
     lines += _row(*["---"] * (2 + len(AXES)))
     arms = list(runs.items())
     around = [(arms[0], arms[-1])] if len(arms) > 2 else []
@@ -139,8 +173,8 @@ def spread(values: Sequence[float]) -> str:
     if len(values) == 1:
         return f"{values[0]:.3f}"
     over_seeds = crossed_difference([[value] for value in values])
-    low, high = over_seeds["interval"]
-    return f"{over_seeds['value']:.3f} ± {(high - low) / 2:.3f}"
+    low, high = over_seeds.interval
+    return f"{over_seeds.value:.3f} ± {(high - low) / 2:.3f}"
 
 
 def _mean(values: Sequence[float | None]) -> str:

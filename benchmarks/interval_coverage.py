@@ -74,7 +74,7 @@ def crossed(
     before = rng.binomial(k, rates, (trials, seeds, size))
     differences = (rng.binomial(k, lifted, (trials, seeds, size)) - before) / k
     truth = far * 0.5 * b / (a + b)
-    intervals = [crossed_difference(cells)["interval"] for cells in differences]
+    intervals = [crossed_difference(cells).interval for cells in differences]
     return float(np.mean([low <= truth <= high for low, high in intervals]))
 
 

@@ -181,7 +181,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     for row in range(2 * ROWS):
         ids = [2 + (row + place) % 4000 for place in range(length)]
         completion = Completion(ids, [-8.0] * length, "stop")
-        rollouts.append(Rollout(prompt, row, completion, "", None, 1.0))
+        rollouts.append(Rollout.of(prompt, row, completion, "", None, 1.0))
     group = Group(prompt, tuple(rollouts), 0)
     samples = to_samples([group], config.algorithm, length, 0)
     samples.advantages = torch.tensor([[(-1.0) ** row] for row in range(2 * ROWS)]) * samples.mask

@@ -69,6 +69,7 @@ ALSO = {
     "rlvr_cli/runs/guards.py": [],
     "rlvr_cli/runs/preflight.py": ["tests/runs/test_memory_fits.py"],
     "rlvr_cli/runs/run_dir.py": [],
+    "rlvr_cli/runs/stored.py": ["tests/runs/test_run_dir.py"],
     "rlvr_cli/training/batch.py": [f"{_TRAINING}update.py"],
     "rlvr_cli/training/optimizer.py": [],
     "rlvr_cli/training/state.py": [f"{_TRAINING}optimizer.py"],

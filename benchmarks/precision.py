@@ -46,6 +46,7 @@ from rlvr_cli.algorithm.objective import (
 from rlvr_cli.algorithm.samples import TOKEN_FIGURES, Samples
 from rlvr_cli.config import Config, resolve, set_layer
 from rlvr_cli.config.sections import GuardsConfig, RolloutConfig
+from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.estimators import crossed_difference
@@ -339,7 +340,7 @@ def measure_faults(model: str, precision: str, place: Path) -> None:
     planted = {HEALTHY + 1 + number * (BETWEEN + 1): fault for number, fault in enumerate(FAULTS)}
     # The weights of an age are those at the end of an earlier step.
     wanted = {step - 1 - fault.age for step, fault in planted.items() if fault.age is not None}
-    history: list[dict] = []
+    history: list[StepFigures] = []
     lines = []
     false_alarms = []
     with trainer_of(settings(model, precision, *sizes), sums()) as trainer:
@@ -357,16 +358,17 @@ def measure_faults(model: str, precision: str, place: Path) -> None:
                     (name, weight) for name, weight in stale.items() if fault.withholds(name)
                 )
             result = next(run)
-            history.append(result.metrics)
+            history.append(result.figures)
             said = [finding.text for finding in check(history, GuardsConfig())]
             said = [text for text in said if "trainer" in text]
-            gap = result.metrics.get("mismatch")
+            gap = result.figures.update.mismatch
             name = fault.name if fault else "healthy"
             print(f"step {step}: {name}, gap {gap}, {said}", file=sys.stderr)
             if fault is None and said:
                 false_alarms.append(step)
             if fault is not None:
-                healthy = [row["mismatch"] for row in history[-6:-1] if row.get("mismatch")]
+                before = [figures.update.mismatch for figures in history[-6:-1]]
+                healthy = [earlier for earlier in before if earlier]
                 usual = statistics.median(healthy)
                 answer = "yes" if said else "no"
                 if gap > limit:
@@ -449,8 +451,8 @@ def measure_learning(model: str, precision: str, seeds: Sequence[int]) -> None:
             cell = "0"
             if right is not exact and len(seeds) > 1:
                 found = crossed_difference(differences)
-                low, high = found["interval"]
-                cell = f"{found['value']:.3f} [{low:.3f}, {high:.3f}]"
+                low, high = found.interval
+                cell = f"{found.value:.3f} [{low:.3f}, {high:.3f}]"
             counts = ", ".join(f"{sum(row):.0f}" for row in right)
             print(f"| {name} | {counts} | {cell} |", flush=True)
 

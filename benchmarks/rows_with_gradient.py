@@ -29,6 +29,7 @@ from rlvr_cli.algorithm import loss
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.samples import Samples, to_samples
+from rlvr_cli.core.step_figures import UpdateFigures
 from rlvr_cli.core.types import Group, Problem, Rollout, SamplingParams
 from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.model.loading import LoadedModel, load_model
@@ -50,7 +51,7 @@ class Trained:
     """What one update did."""
 
     seconds: float
-    metrics: dict[str, float]
+    figures: UpdateFigures
     tokens: int
     """Tokens of the responses that it passed."""
     gradient: Tensor
@@ -75,7 +76,7 @@ def sampled_groups(model: LoadedModel, args: argparse.Namespace) -> list[Group]:
         rollouts = []
         for sample, completion in enumerate(completions):
             reward = float(index < args.signal and sample % 2 == 0)
-            rollouts.append(Rollout(prompts[index], sample, completion, "", None, reward))
+            rollouts.append(Rollout.of(prompts[index], sample, completion, "", None, reward))
         groups.append(Group(prompts[index], tuple(rollouts), 0))
     return groups
 
@@ -89,11 +90,11 @@ def trained(updater: Updater, groups: list[Group], chooser: Chooser) -> Trained:
         add_logprobs(samples, algo, MICRO_TOKENS, updater.policy)
         updater.measure_mismatch(samples, 1)
         samples = with_advantages(samples, algo, 0.0)
-        metrics = updater.update(samples, 1, SEED)
+        figures = updater.update(samples, 1, SEED)
     seconds = time.process_time() - busy
     gradients = [p.grad.flatten() for p in updater.policy.model.parameters() if p.grad is not None]
     tokens = sum(response for _, response in samples.passed_lengths)
-    return Trained(seconds, metrics, tokens, torch.cat(gradients))
+    return Trained(seconds, figures, tokens, torch.cat(gradients))
 
 
 def main() -> None:
@@ -142,7 +143,7 @@ def main() -> None:
         last = updates[-1]
         print(
             f"| {name} | {last.tokens} | {seconds:.2f} | {sampling + seconds:.2f} | "
-            f"{last.metrics['grad_norm']:.7g} |"
+            f"{last.figures.grad_norm:.7g} |"
         )
     first, second = before[-1].gradient, after[-1].gradient
     distance = float((first - second).double().norm() / first.double().norm())

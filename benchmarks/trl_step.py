@@ -106,7 +106,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
             decoded = policy.tokenizer.batch_decode([list(c.token_ids) for c in completions])
             prompt = prompts[first + index]
             rollouts = [
-                Rollout(prompt, sample, completion, text, None, reward(text))
+                Rollout.of(prompt, sample, completion, text, None, reward(text))
                 for sample, (completion, text) in enumerate(zip(completions, decoded, strict=True))
             ]
             groups.append(Group(prompt, tuple(rollouts), step))

@@ -10,6 +10,7 @@ from rlvr_cli.cli.problems import sample_problems, write_rows
 from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
 from rlvr_cli.config import Config, Sets, flags_of
 from rlvr_cli.config.overlay import foreign_answer
+from rlvr_cli.config.problem_sets import canonical
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
@@ -18,7 +19,6 @@ from rlvr_cli.core.libraries import ignore_idle_warnings, other_verifiers
 from rlvr_cli.core.settings import Command
 from rlvr_cli.core.types import OnStep
 from rlvr_cli.core.versions import known_fault
-from rlvr_cli.data.sources import canonical
 
 File = Path | str | None
 """A path, or None if there is none."""
@@ -49,9 +49,9 @@ class Run:
     @property
     def metrics(self) -> list[JsonObject]:
         """Return the metrics of each finished step."""
-        from rlvr_cli.runs.run_dir import read_metrics
+        from rlvr_cli.runs.stored import read_steps
 
-        return list(read_metrics(self.directory / "metrics.jsonl"))
+        return [figures.row for figures in read_steps(self.directory / "metrics.jsonl")]
 
     @property
     def summary(self) -> JsonObject:
@@ -167,6 +167,7 @@ def evaluate(
     data: Data | None = None,
     *,
     model: Names | None = None,
+    responses: Data | None = None,
     against: File = None,
     by: Names | None = None,
     k: Numbers | None = None,
@@ -181,7 +182,8 @@ def evaluate(
     """Measure models on problems as `rlvr eval` does, and return the report with all rows.
 
     `data` and `settings` are as in `train`, but rows are read to their end, whatever `limit` is.
-    `data`, `model`, `by` and `k` may be one or several.
+    `data`, `model`, `by` and `k` may be one or several. `responses` are files of responses made
+    elsewhere, or such rows themselves, which are judged in place of a model's.
     The report is that of `report.json`, and each of its results also has its `rows`. With `format`
     "csv", "json" and so on the figures go to stdout, and with `show` their table to stderr.
     Raises the errors that `train` does.
@@ -200,6 +202,19 @@ def evaluate(
         is_command=isinstance(show, Display),
     )
     flags = _flags(settings, "eval")
+    display = _display(show)
+    if responses is not None:
+        golds, _ = _sources_and_rows(data)
+        if model or len(golds or ()) > 1:
+            raise UserError(
+                "--responses judges what is in its files; leave --model out, and give at most one "
+                "problem set, which has their gold answers"
+            )
+        from rlvr_cli.cli.recorded import score
+
+        plain = load("responses", flags, set, _path(config))
+        files, rows = _sources_and_rows(responses)
+        return score(plain, files or (), golds or (), options, display, rows)
     names, rows = _sources_and_rows(data)
     models = [{"model": name} for name in dict.fromkeys(_texts(model))]
     sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, names or ()))]
@@ -208,49 +223,11 @@ def evaluate(
         for model_flag in models or [{}]
         for data_flag in sources or [{}]
     ]
-    display = _display(show)
-    if configs[0].server.endpoint is not None:
-        from rlvr_cli.cli.served import eval_served
-
-        return eval_served(configs, options, display, rows)
-    say_model_settings([config.model for config in configs], display)
+    if configs[0].server.endpoint is None:
+        say_model_settings([config.model for config in configs], display)
     from rlvr_cli.cli.eval import eval_
 
     return eval_(configs, options, display, rows)
-
-
-def judge_responses(
-    responses: Sequence[str],
-    data: Sequence[str] = (),
-    *,
-    against: Path | None = None,
-    by: Names | None = None,
-    k: Numbers | None = None,
-    judge: str = "rlvr",
-    format: str | None = None,
-    out: Path | None = None,
-    config: Path | None = None,
-    set: Sets | None = None,
-    show: bool | Display = False,
-    **settings: FlagValue,
-) -> None:
-    """Measure what is in files of responses as `rlvr eval --responses` does.
-
-    `data` may name the problem set that has their gold answers. Raises UserError.
-    """
-    from rlvr_cli.evaluation.publish import report_options, score
-
-    resolved = load("responses", _flags(settings, "eval"), set, config)
-    options = report_options(
-        k=_texts(k),
-        by=_texts(by),
-        against=against,
-        out=out,
-        judge=judge,
-        format=format,
-        assignments=set or (),
-    )
-    score(resolved, responses, data, options, _display(show))
 
 
 def sample(
@@ -277,15 +254,13 @@ def sample(
     display = _display(show)
     file = _path(out)
     problems = sample_problems(resolved, texts, file, rows)
-    if resolved.server.endpoint is not None:
-        from rlvr_cli.cli.served import sample_served
-
-        sampled = sample_served(resolved, problems, display)
-    else:
+    if resolved.server.endpoint is None:
         say_model_settings([resolved.model], display)
-        from rlvr_cli.cli import eval
+    from rlvr_cli.cli.eval import responder_of
+    from rlvr_cli.data.rows import as_row
 
-        sampled = eval.sample(resolved, problems, display, is_live)
+    responses = responder_of(resolved).sample(resolved, problems, display, is_live)
+    sampled = [as_row(response) for response in responses]
     if file is not None:
         write_rows(sampled, file)
     return sampled

@@ -24,7 +24,7 @@ def made_rollout(
     completion = Completion([7] * n_tokens, [-0.5] * n_tokens, finish_reason)
     actual = None if verdict is None else Verification(verdict, "1", format_ok, "as made")
     value = None if actual is None else reward(actual)
-    return Rollout(prompt or made_prompt(), sample, completion, "text", actual, value)
+    return Rollout.of(prompt or made_prompt(), sample, completion, "text", actual, value)
 
 
 def made_group(name: str, *verdicts: Verdict | None, n_tokens: int = 1, version: int = 0) -> Group:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from rlvr_cli.config import as_yaml, resolve, set_layer
+from rlvr_cli.core.step_figures import StepFigures
 
 MEASURED = ("seconds_", "tokens_per_second_", "goodput", "mfu", "memory_")
 """How the names of the metrics begin that depend on the machine and the moment. All others are the
@@ -47,6 +48,12 @@ def made_metrics(step: int, **more) -> dict:
         | {"entropy": 0.5, "clip_fraction": 0.01, "approx_kl": 0.002, "groups_trained": 1}
         | more
     )
+
+
+def made_figures(row: dict) -> StepFigures:
+    """The figures of a step whose line has these metrics beside those that every line has."""
+    bare = {"step": 1, "no_update": None, "mixed_share": None, "verdicts": {}}
+    return StepFigures.from_row(bare | row)
 
 
 def write_rows(path: Path, rows: list[dict]) -> None:

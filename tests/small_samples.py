@@ -94,3 +94,8 @@ def policy_stub(sum_dtype: torch.dtype, packed: bool = True) -> SimpleNamespace:
         sum_dtype=sum_dtype,
         chosen_forward=PACKED if packed else SimpleNamespace(packed=False),
     )
+
+
+def present(figures: object) -> dict:
+    """The figures of a dataclass that are not None, by name."""
+    return {name: value for name, value in vars(figures).items() if value is not None}

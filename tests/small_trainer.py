@@ -97,4 +97,4 @@ def steps(trainer: Trainer, directory: Path) -> list[dict]:
 
 def written(run: Run, result: StepResult) -> dict:
     run.record(result)
-    return result.metrics
+    return result.figures.row

@@ -12,8 +12,9 @@ import additions
 import numpy as np
 import pytest
 import smollm
+from small_runs import made_figures
 
-from rlvr_cli.evaluation.curves import mean_of
+from rlvr_cli.evaluation.curves import AXES, MeasuredRun, Point, mean_of
 from rlvr_cli.evaluation.picture import picture
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -63,10 +64,10 @@ def test_a_resumed_run_may_differ_in_times_alone(tmp_path, name, values, is_diff
     assert actual == ([path] if is_different else [])
 
 
-def claimed_run(*points: tuple[int, float, int, float], **figures: float) -> dict:
-    keys = ("step", "seconds", "tokens", "pass@1")
-    steps = [{"step": step, **figures} for step in range(1, points[-1][0] + 1, 2)]
-    return {"measured": [dict(zip(keys, at, strict=True)) for at in points], "steps": steps}
+def claimed_run(*points: tuple[int, float, int, float], **figures: float) -> MeasuredRun:
+    last = points[-1][0]
+    steps = [made_figures({"step": step, **figures}) for step in range(1, last + 1, 2)]
+    return MeasuredRun([Point(*at) for at in points], steps)
 
 
 SLOW = claimed_run((0, 0.0, 0, 0.2), (10, 40.0, 100, 0.4), (20, 80.0, 200, 0.6), entropy=0.5)
@@ -95,8 +96,17 @@ def test_arms_are_paired_by_the_seeds_that_both_have():
     """Seed 1 is the only one of both: 0.6 - 0.4, 0.6 - 0.25 and 0.4 - 0.6 by hand."""
     claims = benchmark("claims_report")
     runs = {"slow": {0: FAST, 1: SLOW}, "fast": {1: FAST, 2: SLOW}}
-    ends = {"step": 10, "seconds": 10.0, "tokens": 200}
+    ends = dict(zip(AXES, (10, 10.0, 200), strict=True))
     assert claims.differences(runs, ends)[3:] == ["| fast - slow | 1 | 0.200 | 0.350 | -0.200 |"]
+
+
+def test_what_is_stored_of_a_run_is_read_again():
+    report = benchmark("claims_report")
+    stored = json.loads(json.dumps(report.kept_figures(SLOW)))
+    assert stored["measured"][0] == {"step": 0, "seconds": 0.0, "tokens": 0, "pass@1": 0.2}
+    again = report.run_of(stored)
+    assert again.measured == SLOW.measured
+    assert [mean_of(run, "entropy", 0, 20) for run in (again, SLOW)] == [0.5, 0.5]
 
 
 def test_an_interval_over_seeds_is_students():
@@ -118,7 +128,8 @@ def test_the_simulated_coverage_is_that_of_intervals_of_95_percent():
 
 def test_a_step_without_an_update_has_no_entropy():
     history = [{"entropy": 5.0}, {"entropy": 0.2}, *[{"no_update": "no signal"}] * 4]
-    run = {"steps": [row | {"step": step} for step, row in enumerate(history, 1)]}
+    steps = [made_figures(row | {"step": step}) for step, row in enumerate(history, 1)]
+    run = MeasuredRun([], steps)
     assert mean_of(run, "entropy", 1, 6) == pytest.approx(0.2)
     assert mean_of(run, "entropy", 2, 6) is None
 

@@ -2,7 +2,7 @@
 Contradictions that can still be written are refused by name."""
 
 from importlib import resources
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import yaml
 from pydantic import Field, model_validator
@@ -111,7 +111,7 @@ class Algorithm(Section):
     """Filter of dynamic sampling. None means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
     """Treatment of responses that reach the longest length."""
-    sources: dict[str, str] = setting({})
+    sources: dict[str, str] = setting({}, inherited=False)
     """SHA-256 of the file of each function of one's own. The run fills it in and a resume compares
     it."""
 
@@ -158,15 +158,16 @@ class Algorithm(Section):
     def decided(self, computes_alike: bool, rewards_verdict: bool) -> "Algorithm":
         """Return the row with a decision in place of each `auto`: the correction, and the metric of
         the filter."""
-        changes: dict[str, Any] = {}
-        if isinstance(self.importance_correction, AutoCorrection):
+        correction = self.importance_correction
+        if isinstance(correction, AutoCorrection):
             trusts_engine = computes_alike or self.old_logprobs == "engine"
             has_gap = not (trusts_engine or self.reads_responses)
-            changes["importance_correction"] = TruncatedWeights() if has_gap else None
-        if isinstance(self.filter, Mixed) and self.filter.metric == "auto":
+            correction = TruncatedWeights() if has_gap else None
+        chosen = self.filter
+        if isinstance(chosen, Mixed) and chosen.metric == "auto":
             metric = "accuracy" if rewards_verdict else "reward"
-            changes["filter"] = self.filter.model_copy(update={"metric": metric})
-        return self.model_copy(update=changes)
+            chosen = chosen.model_copy(update={"metric": metric})
+        return self.model_copy(update={"importance_correction": correction, "filter": chosen})
 
     @property
     def normalizes_each(self) -> bool:

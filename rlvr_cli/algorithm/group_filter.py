@@ -25,27 +25,27 @@ from typing import Literal
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import GroupFilter, Mixed
 from rlvr_cli.algorithm.reward import length_penalty, shaped_reward
-from rlvr_cli.core.types import Group, Rollout, are_different
+from rlvr_cli.core.types import Group, R, Response, ResponseGroup, Rollout, are_different
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of groups that train than this, so it is never huge."""
 
 
-FILTERS: dict[str, Callable[..., bool]] = {"mixed": Group.differs_in}
+FILTERS: dict[str, Callable[..., bool]] = {"mixed": ResponseGroup.differs_in}
 """Whether a group trains, from the group and the fields of the kind."""
 
 
-def passes(group: Group, rule: GroupFilter) -> bool:
+def passes(group: ResponseGroup[R], rule: GroupFilter) -> bool:
     """Return whether a filter lets a group train."""
     return FILTERS[rule.component](group, **rule.fields)
 
 
-def candidates(group: Group, algo: Algorithm) -> Sequence[Rollout]:
+def candidates(group: ResponseGroup[R], algo: Algorithm) -> Sequence[R]:
     """Return the responses that may train: the judged ones, or all if no verdict is needed."""
-    return group.judged if algo.needs_verdicts else group.rollouts
+    return group.judged if algo.needs_verdicts else group.responses
 
 
-def trains(group: Group, algo: Algorithm) -> bool:
+def trains(group: ResponseGroup[R], algo: Algorithm) -> bool:
     """Return whether responses differ in the filter's metric. Without a filter, return whether
     enough of them were judged."""
     if algo.filter is not None and not passes(group, algo.filter):
@@ -65,7 +65,7 @@ def is_uniform(
 
 
 def _differ_in_reward(
-    rollouts: Sequence[Rollout], algo: Algorithm, max_tokens: int, weightless: Collection[str]
+    rollouts: Sequence[Response], algo: Algorithm, max_tokens: int, weightless: Collection[str]
 ) -> bool:
     if any(rollout.places for rollout in rollouts):
         return True  # equal sums, maybe, but not the same for all tokens
@@ -105,7 +105,7 @@ def with_signal(
         elif learns_right:
             signal += [rollout for rollout in rollouts if rollout.is_correct]
     if algo.masks_cut_off:
-        signal = [rollout for rollout in signal if rollout.completion.finish_reason != "length"]
+        signal = [rollout for rollout in signal if not rollout.is_cut_off]
     return signal
 
 

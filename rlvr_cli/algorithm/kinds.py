@@ -4,7 +4,7 @@ A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, 
 fields that the component takes. To add one, write the function there and its class here.
 """
 
-from typing import Annotated, Any, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -369,7 +369,7 @@ class Mixed(GroupFilter):
     reward."""
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """Return what the filter's function takes."""
         return {"metric": self.metric}
 

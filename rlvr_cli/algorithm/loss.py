@@ -1,5 +1,6 @@
 """Compute the loss of one micro-batch as the algorithm defines it: pure functions on [B, T]."""
 
+from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -21,10 +22,26 @@ from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.types import TIE
 
 
+@dataclass(frozen=True)
+class TokenFigures:
+    """What is measured of each token [B, T]. None is what an algorithm does not have."""
+
+    entropy: Tensor
+    approx_kl: Tensor
+    clip_fraction: Tensor
+    """1 where the bound of the ratio is at work."""
+    clip_fraction_low: Tensor
+    clip_fraction_high: Tensor
+    ref_kl: Tensor | None
+    value_loss: Tensor | None = None
+    mismatch: Tensor | None = None
+    """|engine - trainer| log-probability, 0 where older weights sampled."""
+
+
 def policy_loss(
     algo: Algorithm, inputs: LossInputs, denominators: LossDenominators, kl_coef: float
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Compute the micro-batch's share of the step's policy loss, and per-token metrics [B, T]."""
+) -> tuple[Tensor, TokenFigures]:
+    """Compute the micro-batch's share of the step's policy loss, and the figures of its tokens."""
     mask = inputs.mask
     old_logprobs = inputs.old_logprobs
     surrogate, clipped = SURROGATES[algo.surrogate.component](inputs, **algo.surrogate.fields)
@@ -36,24 +53,24 @@ def policy_loss(
     is_above = inputs.ratio > 1
     if algo.surrogate.has_response_ratio:
         is_above = inputs.advantages > 0
-    per_token = {
-        "entropy": inputs.entropy.detach(),
-        "approx_kl": k1(old_logprobs, inputs.logprobs).detach(),
-        "clip_fraction": clipped.to(mask),
-        "clip_fraction_low": (clipped & ~is_above).to(mask),
-        "clip_fraction_high": (clipped & is_above).to(mask),
-    }
+    divergence = None
     if algo.kl is not None:
         divergence = _reference_divergence(algo.kl, inputs)
         if algo.kl.place == "loss":
             token_loss = token_loss + kl_coef * divergence
-        per_token["ref_kl"] = divergence.detach()
     weights = AGGREGATIONS[algo.aggregation](mask, denominators, **algo.aggregation_settings)
     loss = (weights * token_loss).sum()
     if algo.positive_nll > 0:  # VAPO, Yue et al. 2025, arXiv:2504.05118, section 4.3
         nll = -(inputs.logprobs * inputs.is_right * mask).sum() / max(1, denominators.right_tokens)
         loss = loss + algo.positive_nll * nll
-    return loss, per_token
+    return loss, TokenFigures(
+        entropy=inputs.entropy.detach(),
+        approx_kl=k1(old_logprobs, inputs.logprobs).detach(),
+        clip_fraction=clipped.to(mask),
+        clip_fraction_low=(clipped & ~is_above).to(mask),
+        clip_fraction_high=(clipped & is_above).to(mask),
+        ref_kl=None if divergence is None else divergence.detach(),
+    )
 
 
 def corrected(correction: Correction, log_weight: Tensor, mask: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ from rlvr_cli.algorithm.objective import (
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.code import CodeError, UserFunction, error_in_words, find_function
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.settings import ENTRY_POINTS
+from rlvr_cli.core.settings import ENTRY_POINTS, Values
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from verifiers import Verdict, Verification
 
@@ -39,7 +39,6 @@ _LENGTHS = (5, 3, 1)
 _TOLERANCE = 1e-9
 """Difference of two float64 numbers that only rounding explains."""
 Function = Callable[..., Any]
-Values = dict[str, Any]
 
 
 class Part(NamedTuple):
@@ -150,7 +149,7 @@ def _within_time(name: str, spec: str, load: Callable[[], UserFunction]) -> User
 def _named_in_errors(found: UserFunction, name: str, spec: str) -> Function:
     """Return the function with its errors told in one line."""
 
-    def call(*arguments: Any, **settings: Any) -> Any:
+    def call(*arguments: object, **settings: object) -> object:
         try:
             return found.call(*arguments, **settings)
         except (MemoryError, torch.OutOfMemoryError):
@@ -162,7 +161,7 @@ def _named_in_errors(found: UserFunction, name: str, spec: str) -> Function:
     return call
 
 
-def _file_of(spec: str) -> Any:
+def _file_of(spec: str) -> str:
     return os.path.join(os.getcwd(), spec.partition(":")[0])
 
 
@@ -178,7 +177,7 @@ def _made(number: int, low: float, high: float) -> Tensor:
     return (low + (high - low) * drawn) * _mask()
 
 
-def _checked(result: Any, what: str, shape: Sequence[int]) -> Tensor:
+def _checked(result: object, what: str, shape: Sequence[int]) -> Tensor:
     """Return a result that is a finite tensor of a shape. Raises CodeError for any other."""
     if not isinstance(result, Tensor):
         raise CodeError(f"{what} is {type(result).__name__}, not a tensor")
@@ -275,7 +274,7 @@ def _groups() -> list[Group]:
             is_right = sample < right
             verdict = Verdict.CORRECT if is_right else Verdict.WRONG
             rollouts.append(
-                Rollout(
+                Rollout.of(
                     prompt=prompt,
                     sample=sample,
                     completion=Completion([1] * length, [-0.5] * length, "stop"),

@@ -6,21 +6,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pydantic import field_validator
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.core.settings import Section, setting
-from rlvr_cli.core.types import WITHOUT_VERDICT, Rollout
+from rlvr_cli.core.types import WITHOUT_VERDICT, Response
 from verifiers import Verdict, Verification
 
 MAJORITY = "majority"
 BUILT_IN = ("math", "format", "length", MAJORITY)
 OBJECT = "function "
 """Begins the spec of a function object, which only a call from Python can give."""
-RewardObjects = Mapping[str, Callable[..., Any]]
+RewardObjects = Mapping[str, Callable[..., object]]
 """The function objects among the rewards, by name."""
 
 
@@ -47,7 +46,7 @@ class RewardConfig(Section):
     """What a response is rewarded for."""
 
     functions: tuple[str, ...] = setting(
-        ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", min_length=1
+        ("math",), flag="--reward", metavar="SPEC[:WEIGHT]", names_code=True, min_length=1
     )
     """Rewards whose weighted sum trains, SPEC[:WEIGHT] each: math, format, length, majority,
     FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION or an entry point of rlvr.rewards."""
@@ -67,7 +66,7 @@ class RewardConfig(Section):
     """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
     """Memory limit of each of these processes, in MiB."""
-    sources: dict[str, str] = setting({})
+    sources: dict[str, str] = setting({}, inherited=False)
     """SHA-256 of each function's file, or of a function object's text. The run fills it in and a
     resume compares it."""
 
@@ -179,13 +178,13 @@ def overlong_penalty(n_tokens: int, max_tokens: int, cache: float) -> float:
     return -min(1.0, max(0.0, (n_tokens - (max_tokens - cache_tokens)) / cache_tokens))
 
 
-def length_penalty(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
+def length_penalty(response: Response, algo: Algorithm, max_tokens: int) -> float:
     """Return what a response's length adds to its reward in training, 0 or less."""
     if not isinstance(algo.overlong, SoftOverlong):
         return 0.0
-    return overlong_penalty(len(rollout.completion.token_ids), max_tokens, algo.overlong.cache)
+    return overlong_penalty(response.n_tokens or 0, max_tokens, algo.overlong.cache)
 
 
-def shaped_reward(rollout: Rollout, algo: Algorithm, max_tokens: int) -> float:
+def shaped_reward(response: Response, algo: Algorithm, max_tokens: int) -> float:
     """Return the reward of a response in training: its reward, less what its length costs."""
-    return (rollout.reward or 0.0) + length_penalty(rollout, algo, max_tokens)
+    return (response.reward or 0.0) + length_penalty(response, algo, max_tokens)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import takewhile
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -15,6 +15,9 @@ from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import candidates
 from rlvr_cli.algorithm.reward import Reward, length_penalty, shaped_reward
 from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout, TokenIds
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass
@@ -104,7 +107,7 @@ def to_samples(
     max_tokens: int,
     weight_version: int,
     terms: Sequence[Reward] = (),
-    tokenizer: Any = None,
+    tokenizer: "PreTrainedTokenizerBase | None" = None,
 ) -> Samples:
     """Return the responses of the groups that may train as a batch. `terms` are the rewards, for an
     algorithm that normalizes each by itself. The tokenizer finds the tokens of rewards that were
@@ -152,7 +155,9 @@ def to_samples(
     return samples
 
 
-def characters_after(rollout: Rollout, tokenizer: Any) -> Callable[[int], int]:
+def characters_after(
+    rollout: Rollout, tokenizer: "PreTrainedTokenizerBase"
+) -> Callable[[int], int]:
     """Return a function of a token's number: how many characters of the text the tokens up to it
     decode to. It decodes each beginning once."""
     token_ids = list(rollout.completion.token_ids)

@@ -3,12 +3,11 @@
 import resource
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from rlvr_cli import config
 from rlvr_cli.cli.resolve import read_flags
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.tables import Figures
+from rlvr_cli.core.audit import AuditFigures
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, load_all
@@ -25,13 +24,13 @@ if the reward takes a millisecond."""
 
 
 def audit(
-    parameters: Mapping[str, Any],
+    parameters: Mapping[str, object],
     sets: Sequence[str],
     file: Path | None,
     responses: Sequence[str],
     way: str | None,
     display: Display,
-) -> Figures:
+) -> AuditFigures:
     """Run `rlvr audit` and return its figures.
 
     `parameters` are flags of `rlvr train`, and `way` is a template with {answer} for answers that
@@ -72,23 +71,23 @@ def audit(
             trying.try_table(cases)
             trying.ask_again(cases)
             for row in rows:
-                trying.compare(cases, row.problem, row.response, row.finish_reason == "length")
+                trying.compare(cases, row.problem, row.text, row.is_cut_off)
     seconds = sorted(trying.seconds)
-    return {
-        "reward": list(settings.reward.functions),
-        "answer_format": answer_format,
-        "data": problems.name,
-        "problems": len(chosen),
-        "of": len(problems.problems),
-        "has_signal": has_signal,
-        "plain": [case.rewards for case in cases],
-        "way": cases[0].way if cases else None,
-        "example": cases[0].text(cases[0].gold) if cases else None,
-        "seconds": seconds[len(seconds) // 2] if seconds else None,
-        "slowest": seconds[-1] if seconds else None,
-        "memory_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
-        "checks": trying.checks(),
-    }
+    return AuditFigures(
+        reward=list(settings.reward.functions),
+        answer_format=answer_format,
+        data=problems.name,
+        problems=len(chosen),
+        of=len(problems.problems),
+        has_signal=has_signal,
+        plain=[case.rewards for case in cases],
+        way=cases[0].way if cases else None,
+        example=cases[0].text(cases[0].gold) if cases else None,
+        seconds=seconds[len(seconds) // 2] if seconds else None,
+        slowest=seconds[-1] if seconds else None,
+        memory_mb=resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
+        checks=trying.checks(),
+    )
 
 
 def _spread(problems: Sequence[Problem]) -> list[Problem]:

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config import Config
+from rlvr_cli.config.problem_sets import known_sets
 from rlvr_cli.console.display import print_list
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import default_in_words, settings_of
 from rlvr_cli.data.gym import PREFIX
-from rlvr_cli.data.sources import find_spec, known_sets
+from rlvr_cli.data.sources import find_spec
 from verifiers.gym import ACCEPTED
 
 

@@ -1,6 +1,7 @@
 """The command line. torch and transformers are imported inside the commands, so help is instant."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -213,32 +214,12 @@ def eval_(
         from rlvr_cli import api
         from rlvr_cli.console.display import Display
 
-        if responses:
-            from rlvr_cli.core.errors import UserError
-
-            if model or len(data or ()) > 1:
-                raise UserError(
-                    "--responses judges what is in its files; leave --model out, and give at most "
-                    "one problem set, which has their gold answers"
-                )
-            return api.judge_responses(
-                responses,
-                data or (),
-                against=against,
-                by=by,
-                k=k,
-                judge=judge,
-                format=format,
-                out=out,
-                config=config,
-                set=set_,
-                show=Display(quiet),
-                **given(ctx).flags,
-            )
-        begin(processes, "-" in (data or ()))
+        if not responses:
+            begin(processes, "-" in (data or ()))
         api.evaluate(
             data or None,
             model=model,
+            responses=responses or None,
             against=against,
             by=by,
             k=k,
@@ -454,11 +435,10 @@ def audit(
         flags = {"reward": reward, "data": data, "limit": limit, "field": field}
         figures = audit_reward(flags, set_ or (), config, responses or (), way, Display(quiet))
         if format == "json":
-            write_jsonl_line(sys.stdout, figures)
+            write_jsonl_line(sys.stdout, asdict(figures))
         else:
             show_audit(figures, Display(stderr=False))
-    is_fine = all(check["judgement"] == "fine" for check in figures["checks"])
-    if strict and not (figures["has_signal"] and is_fine):
+    if strict and not figures.is_fine:
         raise typer.Exit(1)
 
 

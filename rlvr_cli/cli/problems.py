@@ -7,12 +7,11 @@ from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import writing
-from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.jsonl import JsonObject, jsonl_line
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, joined, load_all
-from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.data.sources import FILE_TYPES
 from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.evaluation.publish import ReportOptions
@@ -76,11 +75,12 @@ def say_resumed(partial: PartialResult, problems: int, display: Display) -> None
     if partial.dropped:
         lines = plural(partial.dropped, "line")
         display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
-    if partial.rows_of:
-        display.say("resumed", f"{len(partial.rows_of)} of {problems} problems are done already")
+    if partial.responses_to:
+        done = len(partial.responses_to)
+        display.say("resumed", f"{done} of {problems} problems are done already")
 
 
-def write_rows(rows: Iterable[ResponseRow], out: Path) -> None:
+def write_rows(rows: Iterable[JsonObject], out: Path) -> None:
     """Write the rows of `rlvr sample` to a new file."""
     with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
         file.writelines(map(jsonl_line, rows))

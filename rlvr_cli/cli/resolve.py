@@ -11,20 +11,13 @@ from rlvr_cli.algorithm.reward import parse_rewards
 from rlvr_cli.config import Assignment, Sets
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import read_regular, reading
 from rlvr_cli.core.libraries import LOG
-from rlvr_cli.core.settings import NONE, Command, Setting
-from rlvr_cli.core.text import LONGEST_ANSWER, shortened
-from rlvr_cli.core.types import FieldName
-from rlvr_cli.data.prompts import TEMPLATES, is_inline_template
-from rlvr_cli.data.sources import canonical
+from rlvr_cli.core.settings import NONE, Command, Setting, number_of
+from rlvr_cli.core.text import shortened
 from rlvr_cli.model.loading import TINY, settings_file
 
-LORA_RATE = 10.0
-"""The learning rate of an adapter, divided by that of all weights (Schulman et al. 2025)."""
 
-
-def read_flags(parameters: Mapping[str, Any], command: Command) -> dict[str, Any]:
+def read_flags(parameters: Mapping[str, object], command: Command) -> dict[str, Any]:
     """Return the settings that the flags of a command gave, by dotted name.
 
     A parameter of None, False or no values was not given. Raises UserError for a file or a field
@@ -43,49 +36,18 @@ def _flag_value(setting: Setting, value: Any) -> Any:
     """Return the value that a flag's text, or several texts, give to its setting."""
     if isinstance(value, Path):
         value = str(value)
-    if setting.name == "data.source":
-        sources = tuple(map(canonical, value))
-        return sources[0] if len(sources) == 1 else sources
-    if setting.name == "data.fields" and not isinstance(value, Mapping):
-        return _field_paths(value)
-    if setting.name == "data.system":
-        return _system_text(value)
+    if setting.use.parse is not None:
+        return setting.use.parse(value)
     if get_origin(setting.annotation) is tuple:
         return (value,) if isinstance(value, str) else tuple(value)
     if not isinstance(value, str):
         return value
     is_number = {setting.annotation, *get_args(setting.annotation)} & {int, float}
-    if is_number or setting.name == "algorithm.kl":
+    if is_number or number_of(setting.annotation):
         for kind in (int, float):  # another text is refused by the setting's type
             with suppress(ValueError):
                 return kind(value)
     return value
-
-
-def _field_paths(texts: Iterable[str]) -> dict[str, str]:
-    """Return the path of each field that `NAME=path` names."""
-    paths = {}
-    for text in texts:
-        field, _, path = text.partition("=")
-        if field not in get_args(FieldName) or not path:
-            raise UserError(
-                f"--field {shortened(text)}: write it as NAME=path, with NAME one of "
-                f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
-            )
-        paths[field] = path
-    return paths
-
-
-def _system_text(text: str) -> str:
-    """Return the text of a system prompt, or that of the file that a single word names."""
-    if any(map(str.isspace, text)):
-        return text
-    file = Path(text)
-    # The name of a file has at most 255 bytes; the system refuses to look for a longer one.
-    if file.suffix in (".txt", ".md") or (len(text) <= 255 and file.exists()):
-        with reading(f"--system {shortened(text)}"):
-            return read_regular(file, LONGEST_ANSWER).decode().strip()
-    return text
 
 
 def load(
@@ -110,15 +72,15 @@ def load(
     if parent is not None:
         if "model" in flags:
             raise UserError(f"--from {parent} brings its own model; leave --model out")
-        inherited = _inherited(parent, has_rewards="reward.functions" in values)
+        inherited = _inherited(parent, values)
         resolved = config.resolve([*inherited, *assignments])
         _refuse_functions_of(resolved, values, parent)
         return resolved
-    if command == "responses" or values.get("server.endpoint") is not None:
+    if command == "responses" or _has_no_model(values):
         return config.resolve(assignments)
     model = values.get("model") or config.SETTINGS["model"].default
     saved = _model_settings(model)[0] if isinstance(model, str) else []
-    return config.resolve([*saved, *_adapter_rate(model, saved, values), *assignments])
+    return config.resolve([*saved, *config.rate_layer(model, saved, values), *assignments])
 
 
 def shipped(file: Path) -> Path:
@@ -128,6 +90,14 @@ def shipped(file: Path) -> Path:
         return file
     package = Path(rlvr_cli.__file__).parent
     return next(filter(Path.is_file, (package / file, package.parent / file)), file)
+
+
+def _has_no_model(values: Mapping[str, object]) -> bool:
+    """Return whether something else answers in place of a model."""
+    return any(
+        setting.use.replaces_model and values.get(name) is not None
+        for name, setting in config.SETTINGS.items()
+    )
 
 
 def _check_reader(command: Command, key: str, origin: str) -> None:
@@ -142,47 +112,31 @@ def _check_reader(command: Command, key: str, origin: str) -> None:
     raise UserError(f"{origin}: only rlvr {' and '.join(readers)} {verb} {key}")
 
 
-def _inherited(parent: Path, has_rewards: bool) -> list[Assignment]:
+def _inherited(parent: Path, values: Mapping[str, object]) -> list[Assignment]:
     """Return the settings of a parent run, and its newest intact checkpoint to begin with.
 
-    The date and the sources of rewards are not inherited. Raises UserError if the parent has no
-    checkpoint, or if its rewards are code and the new run names none.
+    What is not inherited is left out. Raises UserError if the parent has no checkpoint, or if it
+    has code in a setting that the new run's own `values` do not name.
     """
     from rlvr_cli.runs.checkpoint import intact_checkpoints
 
-    dropped = ("reward.sources", "algorithm.sources", "data.date")
-    layer = config.run_layer(parent, "--from")
-    inherited = [assignment for assignment in layer if not assignment.key.startswith(dropped)]
+    inherited = []
+    for assignment in config.run_layer(parent, "--from"):
+        setting = config.setting_at(assignment.key)
+        if setting is None or setting.use.inherited:
+            inherited.append(assignment)
     checkpoint = next(intact_checkpoints(parent, LOG.warning), None)
     if checkpoint is None:
         raise UserError(f"--from {parent}: it has no checkpoint yet")
-    if not has_rewards:
-        _refuse_code_of(inherited)
+    _refuse_code_of(assignment for assignment in inherited if assignment.key not in values)
     return [*inherited, Assignment("parent", str(checkpoint.path), f"--from {parent}")]
-
-
-def _adapter_rate(
-    model: object, saved: Iterable[Assignment], values: Mapping[str, Any]
-) -> list[Assignment]:
-    """Return another learning rate if a model's own is for the other kind of training.
-
-    An adapter takes ten times the rate for all weights, and all weights a tenth of an adapter's.
-    """
-    own_values = {key: value for key, value, _ in saved}
-    was_adapter = own_values.get("lora.rank") is not None
-    is_adapter = values.get("lora.rank", own_values.get("lora.rank")) is not None
-    rate = own_values.get("optim.lr", config.SETTINGS["optim.lr"].default)
-    if was_adapter == is_adapter or not isinstance(rate, int | float):
-        return []
-    rate = rate * LORA_RATE if is_adapter else rate / LORA_RATE
-    return [Assignment("optim.lr", min(1.0, rate), f"the learning rate of {model}")]
 
 
 def _flags_and_sets(flags: dict[str, Any], sets: Sets | None) -> list[Assignment]:
     """Return the assignments of flags and --set.
 
     --algo FILE gives the row that is its `base`, and the settings of the file. Raises UserError if
-    --kl and --set give the penalty two coefficients.
+    a flag and --set give a choice two coefficients.
     """
     assignments: list[Assignment] = []
     for key, value in flags.items():
@@ -196,19 +150,24 @@ def _flags_and_sets(flags: dict[str, Any], sets: Sets | None) -> list[Assignment
             Assignment(f"algorithm.{name}", entry, origin) for name, entry in row.items()
         ]
     from_sets = config.set_layer(sets or ())
-    kl = flags.get("algorithm.kl")
-    for key, value, origin in from_sets:
-        names_estimator = kl and isinstance(value, str) and value != NONE
-        is_penalty = key in ("algorithm.kl", "algorithm.kl.kind", "algorithm.kl.coef")
-        if kl is not None and is_penalty and not names_estimator:
-            raise UserError(f"--kl {kl} and {origin} set one coefficient; leave one out")
+    for flag, given in flags.items():
+        number = number_of(config.SETTINGS[flag].annotation)
+        if number is None:
+            continue
+        for key, value, origin in from_sets:
+            names_estimator = given and isinstance(value, str) and value != NONE
+            is_penalty = key in (flag, f"{flag}.kind", f"{flag}.{number}")
+            if is_penalty and not names_estimator:
+                option = config.SETTINGS[flag].use.flag
+                raise UserError(f"{option} {given} and {origin} set one coefficient; leave one out")
     return config.in_order([*assignments, *from_sets])
 
 
 def _refuse_code_of(saved: Iterable[Assignment]) -> None:
     """Raise UserError if the rewards in a run's directory are code, which would be loaded."""
     for key, functions, origin in saved:
-        if key != "reward.functions":
+        setting = config.SETTINGS.get(key)
+        if setting is None or not setting.use.names_code:
             continue
         with suppress(ValueError, TypeError, AttributeError):  # which resolving refuses
             rewards = parse_rewards(functions)
@@ -218,14 +177,14 @@ def _refuse_code_of(saved: Iterable[Assignment]) -> None:
                     f"the same in reward=[…]: {', '.join(map(shortened, functions))}"
                 )
             if any(reward.is_user_code for reward in rewards):
-                options = " ".join(f"--reward {shortened(text)}" for text in functions)
+                options = " ".join(f"{setting.use.flag} {shortened(text)}" for text in functions)
                 raise UserError(
                     f"{origin}: its rewards are code, which no directory may have run; if they "
                     f"are yours, add {options}"
                 )
 
 
-def _refuse_functions_of(resolved: config.Config, given: Mapping[str, Any], run: Path) -> None:
+def _refuse_functions_of(resolved: config.Config, given: Mapping[str, object], run: Path) -> None:
     """Raise UserError if the algorithm has a function that only the run's directory names."""
     functions = resolved.algorithm.own_functions
 
@@ -276,11 +235,10 @@ def _model_settings(model: str) -> tuple[list[Assignment], list[Assignment]]:
             settings.append(assignment)
         else:
             ignored.append(assignment)
-        if key == "data.prompt" and isinstance(value, str) and not is_inline_template(value):
-            raise UserError(
-                f"{file}: data.prompt {value:.80} is neither {', '.join(TEMPLATES)} nor a text "
-                "with {problem} in it, and no other file is read for a model; give it with --prompt"
-            )
+        refused = setting.use.refused_in_model if setting is not None else None
+        wrong = refused(value) if refused is not None and isinstance(value, str) else None
+        if setting is not None and wrong is not None:
+            raise UserError(f"{file}: {key} {value:.80} {wrong}; give it with {setting.use.flag}")
     return settings, ignored
 
 
@@ -298,11 +256,14 @@ def load_again(
     assignments = _flags_and_sets(flags, sets)
     saved = config.run_layer(run, "--resume")
     values = {key: value for key, value, _ in saved}
-    functions = values.get("reward.functions", config.SETTINGS["reward.functions"].default)
-    if list(flags.get("reward.functions", ())) == functions:  # the run's own, given once more
-        assignments = [item for item in assignments if item.key != "reward.functions"]
-    else:
-        _refuse_code_of(saved)
+    own_code = [  # the run's own, given once more
+        key
+        for key, value in flags.items()
+        if config.SETTINGS[key].use.names_code
+        and list(value) == values.get(key, config.SETTINGS[key].default)
+    ]
+    assignments = [item for item in assignments if item.key not in own_code]
+    _refuse_code_of(item for item in saved if item.key not in own_code)
     given = {key: value for key, value, _ in assignments}
     begun_with = config.resolve(saved)
     _refuse_functions_of(begun_with, given, run)
@@ -318,12 +279,13 @@ def load_again(
             for item in assignments
             if not item.key.startswith("algorithm.") or config.resolve([*saved, item]) != begun_with
         ]
-    if "rollout.ends" not in values:  # an earlier version began it, which knew no others
-        saved.append(Assignment("rollout.ends", [], str(run)))
+    for name, setting in config.SETTINGS.items():
+        if setting.use.in_old_runs is not None and name not in values:
+            saved.append(Assignment(name, setting.use.in_old_runs, str(run)))
     message = f"--resume goes on with {run} as it was"
     for name in [*(key for key, *_ in assignments), *other_options]:
-        setting = config.setting_at(name)
-        if setting is None or setting.use.on_resume != "free":
+        changed = config.setting_at(name)
+        if changed is None or changed.use.on_resume != "free":
             settings = config.SETTINGS.values()
             training = [setting for setting in settings if "train" in setting.use.read_by]
             free = (setting.name for setting in training if setting.use.on_resume == "free")
@@ -332,10 +294,7 @@ def load_again(
                 f"rlvr train --from {run} begins a new run from its weights"
             )
     resumed = config.resolve([*saved, *assignments])
-    schedule = resumed.optim.schedule
-    if schedule != "constant" and resumed.steps != values.get("steps", resumed.steps):
-        raise UserError(
-            f"{message}: steps cannot change with optim.schedule {schedule}, which sets the "
-            "learning rate by the share of all steps"
-        )
+    reason = resumed.optim.why_steps_stay
+    if reason and resumed.steps != values.get("steps", resumed.steps):
+        raise UserError(f"{message}: steps cannot change with {reason}")
     return resumed

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from rlvr_cli.algorithm.reward import RewardObjects
 from rlvr_cli.config import Config
+from rlvr_cli.config.problem_sets import canonical
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import first_written
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, OnStep, Prompt
 from rlvr_cli.data.problems import ProblemSet, load_all
-from rlvr_cli.data.sources import bare_name, canonical, has_split
+from rlvr_cli.data.sources import bare_name, has_split
 from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
@@ -23,7 +24,8 @@ from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoin
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import announce_run
 from rlvr_cli.runs.preflight import preflight, review_correction, settle
-from rlvr_cli.runs.run_dir import Run, create_run, default_directory, read_problems, refuse_place
+from rlvr_cli.runs.run_dir import Run, create_run, default_directory, refuse_place
+from rlvr_cli.runs.stored import read_problems
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.setup.checks import check_teacher
 from rlvr_cli.setup.plan import plan_for

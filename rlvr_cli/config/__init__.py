@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.config.overlay import Flat, assign, drop, nested
@@ -36,7 +37,7 @@ __all__ = [
     "setting_at",
     "yaml_layer",
 ]
-Sets = Iterable[str] | Mapping[str, Any]
+Sets = Iterable[str] | Mapping[str, object]
 """Settings as texts `section.key=value`, or as values by dotted name."""
 SETTINGS: dict[str, Setting] = {}
 """Each setting by dotted name. If several kinds of a choice have it, it is that of the first."""
@@ -46,6 +47,10 @@ MODEL_SETTINGS = nested((name, True) for name, item in SETTINGS.items() if item.
 """The settings that a checkpoint stores beside the weights. Only these are read from a model's
 directory: data paths and machine settings are ignored, because a downloaded checkpoint must not
 choose them."""
+
+
+LORA_RATE = 10.0
+"""The learning rate of an adapter, divided by that of all weights (Schulman et al. 2025)."""
 
 
 def setting_at(key: str) -> Setting | None:
@@ -119,7 +124,7 @@ def run_layer(run: Path, option: str) -> list[Assignment]:
     return yaml_layer(file, str(file))
 
 
-def flag_layer(key: str, value: Any) -> list[Assignment]:
+def flag_layer(key: str, value: object) -> list[Assignment]:
     """Return the assignment that a flag makes."""
     if isinstance(value, dict):
         words = " ".join(f"{name}={path}" for name, path in value.items())
@@ -144,11 +149,28 @@ def set_layer(sets: Sets) -> list[Assignment]:
         if not equals or not key.strip():
             raise UserError(f"--set {shortened(text)}: write it as section.key=value")
         try:
-            value: Any = load_yaml(value_text)
+            value: object = load_yaml(value_text)
         except ValueError:
             value = value_text
         assignments += layer(f"--set {shortened(text)}", {key.strip(): value})
     return in_order(assignments)
+
+
+def rate_layer(
+    model: object, saved: Iterable[Assignment], values: Mapping[str, object]
+) -> list[Assignment]:
+    """Return another learning rate if a model's own is for the other kind of training.
+
+    An adapter takes ten times the rate for all weights, and all weights a tenth of an adapter's.
+    """
+    own_values = {key: value for key, value, _ in saved}
+    was_adapter = own_values.get("lora.rank") is not None
+    is_adapter = {**own_values, **values}.get("lora.rank") is not None
+    rate = own_values.get("optim.lr", Config().optim.lr)
+    if was_adapter == is_adapter or not isinstance(rate, int | float):
+        return []
+    rate = rate * LORA_RATE if is_adapter else rate / LORA_RATE
+    return [Assignment("optim.lr", min(1.0, rate), f"the learning rate of {model}")]
 
 
 def resolve(assignments: Sequence[Assignment]) -> Config:
@@ -180,11 +202,11 @@ def resolve(assignments: Sequence[Assignment]) -> Config:
 
 
 def _first_mistake(
-    error: Mapping[str, Any], config: JsonObject, assignments: Sequence[Assignment]
+    error: ErrorDetails, config: JsonObject, assignments: Sequence[Assignment]
 ) -> str:
     """Describe an error of pydantic in one line: its source, the setting, what is wrong."""
     path: list[str] = []
-    inside: Any = config
+    inside: object = config
     for part in error["loc"]:  # pydantic names the kind of a choice as well, which is not a key
         if isinstance(inside, dict) and part in inside:
             path.append(str(part))
@@ -205,20 +227,20 @@ def _first_mistake(
     return f"configuration: {wrong}" if path else wrong
 
 
-def _preset(algo: Any) -> Flat:
+def _preset(algo: object) -> Flat:
     if not isinstance(algo, str) or algo not in ALGORITHMS:
         name = shortened(algo) if isinstance(algo, str) else format_value(algo)
         raise UserError(f"--algo {name}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
     return dict(leaves({"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}))
 
 
-def as_yaml(config: Config, include: Any = None) -> str:
+def as_yaml(config: Config, include: JsonObject | None = None) -> str:
     """Return the resolved configuration as `--config` reads it, or only the settings in `include`
     (in the form of MODEL_SETTINGS)."""
     return yaml.safe_dump(config.model_dump(mode="json", include=include), sort_keys=False)
 
 
-def overrides(config: Config) -> dict[str, tuple[Any, Any]]:
+def overrides(config: Config) -> dict[str, tuple[object, object]]:
     """Return (preset value, chosen value), by dotted name, of the algorithm's settings in which it
     differs from its preset."""
     preset = _decided(config, ALGORITHMS[config.algo])

@@ -7,6 +7,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.settings import (
     NONE,
     OWN,
@@ -45,7 +46,7 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
                 foreign_answer(key)
                 or f"{name} is not a setting; {_nearest(section, part, prefix, root)}"
             )
-        annotation: Any = section.model_fields[part].annotation
+        annotation: object = section.model_fields[part].annotation
         choices = kinds(annotation)
         if choices and rest in ([], ["kind"]):
             _set_choice(values, name, value, choices, is_optional=NoneType in get_args(annotation))
@@ -141,9 +142,9 @@ def drop(values: Flat, name: str) -> None:
             del values[key]
 
 
-def nested(flat: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def nested(flat: Iterable[tuple[str, object]]) -> JsonObject:
     """Return settings by dotted name as nested sections."""
-    root: dict[str, Any] = {}
+    root: JsonObject = {}
     for key, value in flat:
         section = root
         *path, last = key.split(".")

@@ -8,6 +8,8 @@ from pydantic import Field, model_validator
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.algorithm.reward import RewardConfig
+from rlvr_cli.config.parsing import read_field_paths, read_sources, read_system
+from rlvr_cli.config.templates import refused_template
 from rlvr_cli.core.settings import Command, Section, Use, setting
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.model.settings import LoraConfig, OptimConfig, Precision
@@ -29,12 +31,19 @@ class DataConfig(Section):
     """The problems, and how they become prompts."""
 
     use = Use(read_by=JUDGING)
-    source: Sources = setting("chains", read_by=("train", "eval"), flag="DATA", on_resume="moves")
+    source: Sources = setting(
+        "chains", read_by=("train", "eval"), flag="DATA", parse=read_sources, on_resume="moves"
+    )
     """Problems: a name in datasets_cfg, a YAML, JSONL, JSON, Parquet, CSV or TSV file (gzipped or
     not), a hub id, `gym:` and a generator of reasoning-gym, or `-` for stdin. A list of them is
     trained on together."""
     fields: dict[FieldName, str] = setting(
-        {}, flag="--field", panel=OUTPUT, metavar="NAME=PATH", on_resume="moves"
+        {},
+        flag="--field",
+        parse=read_field_paths,
+        panel=OUTPUT,
+        metavar="NAME=PATH",
+        on_resume="moves",
     )
     """Path of `problem`, `answer`, `id` or `response` in a row. By default the usual names are
     tried."""
@@ -51,17 +60,27 @@ class DataConfig(Section):
     skip_bad: bool = setting(False, flag="--skip-bad", panel=OUTPUT)
     """Skip problems that cannot be read or do not fit the context."""
     prompt: str | None = setting(
-        None, read_by=SAMPLING, flag="--prompt", with_model=True, resets="data.answer_format"
+        None,
+        read_by=SAMPLING,
+        flag="--prompt",
+        with_model=True,
+        refused_in_model=refused_template,
+        resets="data.answer_format",
     )
     """Prompt template: think_answer, boxed, plain, or a text or file with {problem} in it. None
     means the template of the problem set."""
     system: str | None = setting(
-        None, read_by=SAMPLING, flag="--system", metavar="TEXT|FILE", with_model=True
+        None,
+        read_by=SAMPLING,
+        flag="--system",
+        parse=read_system,
+        metavar="TEXT|FILE",
+        with_model=True,
     )
     """System message, which replaces the chat template's default. None keeps that default."""
     chat: dict[str, bool | int | float | str] = setting({}, read_by=SAMPLING, with_model=True)
     """Arguments for the chat template, such as `enable_thinking: false`."""
-    date: datetime | None = setting(None, read_by=SAMPLING, on_resume="free")
+    date: datetime | None = setting(None, read_by=SAMPLING, on_resume="free", inherited=False)
     """Date that a chat template writes, such as 2026-11-27. None means the date on which the run or
     the evaluation began."""
     answer_format: Format | None = setting(None, with_model=True)
@@ -94,7 +113,7 @@ class RolloutConfig(Section):
         ge=1,
     )
     """Length limit of a response, in tokens."""
-    ends: tuple[str, ...] | None = setting(None, read_by=SAMPLING)
+    ends: tuple[str, ...] | None = setting(None, read_by=SAMPLING, in_old_runs=[])
     """Tokens that end a response, in addition to those that the model names. None means the token
     with which its chat template ends a turn."""
     temperature: float = setting(1.0, flag="--temperature", panel="Sampling", gt=0, le=100)
@@ -146,7 +165,9 @@ class ServerConfig(Section):
     """A server that samples instead of an engine of this command."""
 
     use = Use(read_by=MEASURING, on_resume="free")
-    endpoint: str | None = setting(None, flag="--endpoint", metavar="URL", panel="Options")
+    endpoint: str | None = setting(
+        None, flag="--endpoint", metavar="URL", panel="Options", replaces_model=True
+    )
     """URL of a server that speaks OpenAI's chat completions, such as http://localhost:8000/v1. The
     model is then named as the server names it."""
     key_env: str = setting("RLVR_API_KEY", flag="--key-env", metavar="NAME", panel="Options")

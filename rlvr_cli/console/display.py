@@ -17,7 +17,7 @@ from rlvr_cli.core.jsonl import JsonObject, write_jsonl_line
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import Metrics, Rollout
+from rlvr_cli.core.types import Rollout
 
 _LINE_EVERY_S = 10.0
 """Seconds between two lines of progress in a pipe."""
@@ -175,18 +175,18 @@ class LiveResponse:
 
 def show_verdict(rollout: Rollout) -> None:
     """Print the length of the response and its verdict."""
-    parts = [f"{len(rollout.completion.token_ids)} tokens"]
-    if rollout.completion.finish_reason == "length":
+    parts = [f"{rollout.n_tokens} tokens"]
+    if rollout.is_cut_off:
         parts.append("cut off by --max-tokens")
     if rollout.verification is not None:
         parts.append(f"{rollout.verification.verdict}: {rollout.verification.reason}")
     Console(highlight=False).print(Text(printable("  ".join(parts)), style="cyan"))
 
 
-def print_step(metrics: Metrics, groups: object) -> None:
-    """Print a step's metrics on stdout as a JSON object, if that is a pipe."""
+def print_step(row: JsonObject, groups: object) -> None:
+    """Print a step's line of metrics.jsonl on stdout, if that is a pipe."""
     if not sys.stdout.isatty():
-        write_jsonl_line(sys.stdout, metrics)
+        write_jsonl_line(sys.stdout, row)
 
 
 def print_list(rows: Iterable[tuple[JsonObject, list[str]]]) -> None:

@@ -1,49 +1,113 @@
 """Show the steps of runs: a line for each step as it ends, and curves over all steps."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.text import Text
 
 from rlvr_cli.console.display import Display
+from rlvr_cli.core.step_figures import History, StepFigures, Value
 from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import History, Metrics
 
-MEASURED = "held_out_pass@1"
-"""The metric of the first held-out set. For a further set `/NAME` follows."""
-Columns = dict[str, tuple[str, str]]
-"""Metric: (header as wide as its column, format)."""
-COLUMNS = {
-    "step": ("step", "d"),
-    "reward": ("  reward", ".3f"),
-    "pass@1": ("  pass@1", ".3f"),
-    "response_length": ("  length", ".1f"),
-    "entropy": ("  entropy", ".3f"),
-    "sampled_entropy": (" (all)", ".3f"),
-    MEASURED: ("    held out", ".3f"),
-    "mixed_share": ("   mixed", ".2f"),
-    "cut_off_share": ("  cut off", ".0%"),
-    "format_share": ("  format", ".0%"),
-    "held_out_cons@k": ("  cons@k", ".3f"),
-    "approx_kl": ("  kl to old", ".5f"),
-    "clip_fraction": ("  clipped", ".2%"),
-    "grad_norm": ("  gradient", ".3f"),
-    "seconds_step": ("  seconds", ".2f"),
-    "tokens_per_second_rollout": ("  tokens/s", ",.0f"),
-}
-"""Metric: (header as wide as its column, format), in the order in which columns get room."""
-CURVES = {
-    "reward": "reward",
-    "pass@1": "pass@1 (as sampled)",
-    "response_length": "response length",
-    "entropy": "entropy where it trained",
-    "sampled_entropy": "entropy of all tokens",
-    "mixed_share": "share of mixed groups",
-}
-"""Metric: title of its chart."""
-LIMITS = {"reward": (-1.0, 1.0), "pass@1": (0.0, 1.0), "mixed_share": (0.0, 1.0)}
-"""The limits of a chart if all its values are within them."""
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of steps."""
+
+    header: str
+    """As wide as the column."""
+    form: str
+    value: Value
+    is_held_out: bool = False
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A chart of a figure over the steps of runs."""
+
+    name: str
+    """The figure's name in metrics.jsonl."""
+    title: str
+    value: Value
+    limits: tuple[float, float] | None = None
+    """The limits of the chart if all values are within them."""
+    marked: Value | None = None
+    """A figure whose points are marked in the chart of a single run."""
+    marks: str = ""
+    """What the marks mean, for the title."""
+    point: str = ""
+    """The mark of a point."""
+    best: str = ""
+    """The mark of the highest point."""
+
+
+def measured_of(name: str) -> Value:
+    """Return the function that reads pass@1 of a held-out set."""
+
+    def value(figures: StepFigures) -> float | None:
+        held_out = figures.held_out.get(name)
+        return None if held_out is None else held_out.pass_at_1
+
+    return value
+
+
+def cons_of(name: str) -> Value:
+    """Return the function that reads cons@k of a held-out set."""
+
+    def value(figures: StepFigures) -> float | None:
+        held_out = figures.held_out.get(name)
+        return None if held_out is None else held_out.cons_at_k
+
+    return value
+
+
+MEASURED = Column("    held out", ".3f", lambda figures: figures.measured, is_held_out=True)
+"""Of the first held-out set. The columns of the others follow it."""
+COLUMNS = (
+    Column("step", "d", lambda figures: figures.step),
+    Column("  reward", ".3f", lambda figures: figures.sampled.reward),
+    Column("  pass@1", ".3f", lambda figures: figures.sampled.pass_at_1),
+    Column("  length", ".1f", lambda figures: figures.sampled.response_length),
+    Column("  entropy", ".3f", lambda figures: figures.update.entropy),
+    Column(" (all)", ".3f", lambda figures: figures.sampled.sampled_entropy),
+    MEASURED,
+    Column("   mixed", ".2f", lambda figures: figures.sampled.mixed_share),
+    Column("  cut off", ".0%", lambda figures: figures.sampled.cut_off_share),
+    Column("  format", ".0%", lambda figures: figures.sampled.format_share),
+    Column("  cons@k", ".3f", cons_of(""), is_held_out=True),
+    Column("  kl to old", ".5f", lambda figures: figures.update.approx_kl),
+    Column("  clipped", ".2%", lambda figures: figures.update.clip_fraction),
+    Column("  gradient", ".3f", lambda figures: figures.update.grad_norm),
+    Column("  seconds", ".2f", lambda figures: figures.seconds.step),
+    Column("  tokens/s", ",.0f", lambda figures: figures.rates.tokens_per_second_rollout),
+)
+"""The columns in the order in which they get room."""
 HELD_OUT, BEST, CONS = "○", "●", "×"
 """The marks of a chart."""
+CURVES = (
+    Curve("reward", "reward", lambda figures: figures.sampled.reward, limits=(-1.0, 1.0)),
+    Curve(
+        "pass@1",
+        "pass@1 (as sampled)",
+        lambda figures: figures.sampled.pass_at_1,
+        limits=(0.0, 1.0),
+        marked=lambda figures: figures.measured,
+        marks=f", {HELD_OUT} held out, {BEST} best)",
+        point=HELD_OUT,
+        best=BEST,
+    ),
+    Curve("response_length", "response length", lambda figures: figures.sampled.response_length),
+    Curve("entropy", "entropy where it trained", lambda figures: figures.update.entropy),
+    Curve(
+        "sampled_entropy", "entropy of all tokens", lambda figures: figures.sampled.sampled_entropy
+    ),
+    Curve(
+        "mixed_share",
+        "share of mixed groups",
+        lambda figures: figures.sampled.mixed_share,
+        limits=(0.0, 1.0),
+    ),
+)
 _LINES_PER_HEADER = 20
 _PIPE_COLUMNS = 80
 _LONGEST_NAME, _MOST_SETS = 14, 20
@@ -57,25 +121,25 @@ class StepLines:
     def __init__(self, display: Display, steps: int, held_out: bool) -> None:
         self.display = display
         self.held_out = held_out
-        self.sets: Columns = {}
+        self.sets: dict[str, Column] = {}
         """The columns of the held-out sets after the first, added when they are measured."""
         # A terminal gets three screens of lines of a long run.
         self.every = -(-steps // (3 * _LINES_PER_HEADER)) if display.console.is_terminal else 1
         self.header = ""
         self.lines = 0
 
-    def show(self, metrics: Metrics, is_best: bool) -> None:
+    def show(self, figures: StepFigures, is_best: bool) -> None:
         """Print a step's line, below the header if that is due.
 
         Of a long run only some steps have a line, and all that measured held-out problems.
         """
-        is_measured = metrics.get(MEASURED) is not None
-        if self.display.quiet or not (is_measured or metrics["step"] % self.every == 0):
+        is_measured = figures.measured is not None
+        if self.display.quiet or not (is_measured or figures.step % self.every == 0):
             return
         console = self.display.console
         width = console.width if console.is_terminal else _PIPE_COLUMNS
-        columns = fitting(self._columns(metrics), width)
-        header = "".join(name for name, _ in columns.values())
+        columns = fitting(self._columns(figures), width)
+        header = "".join(column.header for column in columns)
         is_due = console.is_terminal and self.lines % _LINES_PER_HEADER == 0
         if header != self.header or is_due:
             self.display.lines([header], "bold")
@@ -83,36 +147,36 @@ class StepLines:
             self.lines = 0
         self.lines += 1
         line = ""
-        for key, (name, form) in columns.items():
-            entry = "-" if metrics.get(key) is None else format(metrics[key], form)
-            if is_best and key == MEASURED:
+        for column in columns:
+            value = column.value(figures)
+            entry = "-" if value is None else format(value, column.form)
+            if is_best and column is MEASURED:
                 entry += " best"
-            line += entry.rjust(len(name))
+            line += entry.rjust(len(column.header))
         self.display.lines([line], "green" if is_best else "")
 
-    def _columns(self, metrics: Metrics) -> Columns:
+    def _columns(self, figures: StepFigures) -> list[Column]:
         """Return the columns of this run, the held-out sets one after the other."""
-        for key in metrics:
-            if key.startswith(f"{MEASURED}/"):
-                name = key.removeprefix(f"{MEASURED}/")
-                self.sets[key] = (f"  {name[:12]:>6}", ".3f")
-        columns: Columns = {}
-        for key, column in COLUMNS.items():
-            if self.held_out or "held_out" not in key:
-                columns[key] = column
-                if key == MEASURED:
-                    columns.update(self.sets)
+        for name in figures.held_out:
+            if name:
+                self.sets[name] = Column(f"  {name[:12]:>6}", ".3f", measured_of(name), True)
+        columns = []
+        for column in COLUMNS:
+            if self.held_out or not column.is_held_out:
+                columns.append(column)
+                if column is MEASURED:
+                    columns += self.sets.values()
         return columns
 
 
-def fitting(columns: Mapping[str, tuple[str, str]], width: int) -> Columns:
+def fitting(columns: Sequence[Column], width: int) -> list[Column]:
     """Return the first columns that fit into a width, at least one."""
-    fits: Columns = {}
-    for key, (name, form) in columns.items():
-        width -= len(name)
+    fits: list[Column] = []
+    for column in columns:
+        width -= len(column.header)
         if width < 0 and fits:
             break
-        fits[key] = name, form
+        fits.append(column)
     return fits
 
 
@@ -130,8 +194,8 @@ def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -
     each is drawn as its number.
     """
     per_row = max(1, min(_CHARTS_IN_A_ROW, width // _CHART_COLUMNS))
-    keys = (*CURVES, *measured_sets(runs))
-    charts = list(filter(None, (_chart(key, runs, width // per_row, color) for key in keys)))
+    curves = (*CURVES, *map(_held_out_curve, measured_sets(runs)))
+    charts = list(filter(None, (_chart(curve, runs, width // per_row, color) for curve in curves)))
     lines: list[str] = []
     for start in range(0, len(charts), per_row):
         side_by_side = zip(*charts[start : start + per_row], strict=True)
@@ -140,71 +204,71 @@ def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -
 
 
 def measured_sets(runs: Sequence[History]) -> list[str]:
-    """Return the metrics of pass@1 of the held-out sets that were measured, the first one first."""
-    keys = {key for history in runs for row in history for key in row}
-    sets = sorted(key for key in keys if key == MEASURED or key.startswith(f"{MEASURED}/"))
-    return sets[:_MOST_SETS]
+    """Return the names of the held-out sets that were measured, the first one first."""
+    names = {name for history in runs for figures in history for name in figures.held_out}
+    return sorted(names)[:_MOST_SETS]
 
 
-def points(history: History, key: str) -> list[tuple[int, float]]:
-    """Return (step, value) of every step that measured the metric."""
-    return [(row["step"], row[key]) for row in history if row.get(key) is not None]
+def points(history: History, value: Value) -> list[tuple[int, float]]:
+    """Return (step, value) of every step that measured the figure."""
+    found = ((figures.step, value(figures)) for figures in history)
+    return [(step, number) for step, number in found if number is not None]
 
 
-def _chart(key: str, runs: Sequence[History], width: int, color: bool) -> list[str]:
-    """Draw one chart as lines of equal width. Return [] if no run measured the metric."""
+def _held_out_curve(name: str) -> Curve:
+    """Return the chart of a held-out set, in which its cons@k is marked."""
+    title = printable(name)
+    if len(title) > _LONGEST_NAME:
+        title = f"{title[:_LONGEST_NAME]}…"
+    return Curve(
+        name,
+        f"held out {title}".rstrip() + ": pass@1",
+        measured_of(name),
+        limits=(0.0, 1.0),
+        marked=cons_of(name),
+        marks=f", {CONS} cons@k",
+        point=CONS,
+        best=CONS,
+    )
+
+
+def _chart(curve: Curve, runs: Sequence[History], width: int, color: bool) -> list[str]:
+    """Draw one chart as lines of equal width. Return [] if no run measured the figure."""
     import plotext
 
-    curves = [points(history, key) for history in runs]
-    if not any(curves):
+    lines = [points(history, curve.value) for history in runs]
+    if not any(lines):
         return []
-    # The chart of pass@1 as sampled also marks held-out pass@1, that of a held-out set its cons@k.
-    marked_key = MEASURED if key == "pass@1" else key.replace("pass@1", "cons@k", 1)
-    has_marks = len(runs) == 1 and marked_key != key
-    marked = points(runs[0], marked_key) if has_marks else []
+    marked = []
+    if len(runs) == 1 and curve.marked is not None:
+        marked = points(runs[0], curve.marked)
     plotext.clear_figure()
     plotext.theme("clear")
     plotext.plot_size(width, _CHART_LINES)
-    plotext.title(_title(key, bool(marked)))
-    for number, curve in enumerate(curves):
+    plotext.title(curve.title.removesuffix(")") + curve.marks if marked else curve.title)
+    for number, line in enumerate(lines):
         marker = "braille" if len(runs) == 1 else str((number + 1) % 10)
         tint = _COLORS[number % len(_COLORS)] if color and len(runs) > 1 else None
-        if curve:
-            steps, values = zip(*curve, strict=True)
+        if line:
+            steps, values = zip(*line, strict=True)
             plotext.plot(list(steps), list(values), marker=marker, color=tint)
     best = max(marked, key=lambda point: point[1], default=None)
     for point in marked:
-        marker = BEST if point == best else HELD_OUT
-        if key != "pass@1":
-            marker = CONS
-        plotext.scatter([point[0]], [point[1]], marker=marker)
-    _set_axes(key, [point for curve in [*curves, marked] for point in curve])
+        plotext.scatter([point[0]], [point[1]], marker=curve.best if point == best else curve.point)
+    _set_axes(curve, [point for line in [*lines, marked] for point in line])
     chart = plotext.build() if color else plotext.uncolorize(plotext.build())
     return [line + " " * (width - len(plotext.uncolorize(line))) for line in chart.splitlines()]
 
 
-def _title(key: str, has_marks: bool) -> str:
-    """Return the title of a chart, with what its marks mean."""
-    if key in CURVES:
-        marks = f", {HELD_OUT} held out, {BEST} best)" if has_marks else ")"
-        return CURVES[key].replace(")", marks)
-    name = printable(key.partition("/")[2])
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[:_LONGEST_NAME]}…"
-    title = f"held out {name}".rstrip() + ": pass@1"
-    return f"{title}, {CONS} cons@k" if has_marks else title
-
-
-def _set_axes(key: str, drawn_points: Sequence[tuple[int, float]]) -> None:
+def _set_axes(curve: Curve, drawn_points: Sequence[tuple[int, float]]) -> None:
     """Set the limits and labels of the chart. Steps are labelled as whole numbers, a few of them.
 
-    The limits are those of the metric if all values are within them.
+    The limits are those of the chart if all values are within them.
     """
     import plotext
 
     steps, values = zip(*drawn_points, strict=True)
-    kind = key.removeprefix("held_out_").partition("/")[0]
-    low, high = LIMITS.get(kind, (min(0.0, *values), max(values)))
+    low, high = curve.limits or (min(0.0, *values), max(values))
     if low == high or min(values) < low or max(values) > high:
         low, high = _widened(min(values), max(values), 0.5)
     plotext.ylim(low, high)

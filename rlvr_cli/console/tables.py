@@ -5,16 +5,17 @@ import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import NamedTuple
 
+from rlvr_cli.core.figures import Estimate, Figures, PairedDifference
+from rlvr_cli.core.report import Comparison, Entry, Report
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import by_key
+from rlvr_cli.core.types import SamplingParams, by_key
 
 TABLE = "table"
-Figures = dict[str, Any]
-"""What `report.json` has of all results, of one, of a part of it, or of a comparison."""
-Table = list[Sequence[Any]]
+Table = list[Sequence[str]]
 """Rows of cells below a header."""
 OTHER_NAMES = "pass@1 over n responses is avg@n elsewhere, and cons@k is maj@k"
 PAIRED = (
@@ -31,16 +32,41 @@ _TABULAR = r"""\begin{tabular}{%s}
 _LONGEST_CELL = 32
 _DIGITS = len("0.433")
 """The length of a share as tables print it."""
-COLUMNS = (
-    "model",
-    "data",
-    "version",
-    "k",
-    "problems",
-    "pass@k [95 %]",
-    "cons@k [95 %]",
-    "pass@1 in any form [95 %]",
-)
+
+
+@dataclass(frozen=True)
+class _Line:
+    """A line of a table of results: a result at one k."""
+
+    entry: Entry
+    k: int
+
+    @property
+    def estimate(self) -> Estimate | None:
+        """Return pass@k."""
+        return self.entry.figures.pass_at[self.k]
+
+    @property
+    def any_form(self) -> Estimate | None:
+        """Return pass@1 in any form, which stands in the line of k = 1 alone."""
+        return self.entry.any_form if self.k == 1 else None
+
+
+LABELS: dict[str, Callable[[Entry], str]] = {
+    "model": lambda entry: entry.model,
+    "data": lambda entry: entry.data,
+}
+"""The columns that name a result."""
+COLUMNS: dict[str, Callable[[_Line], str]] = {
+    "model": lambda line: line.entry.model,
+    "data": lambda line: line.entry.data,
+    "version": lambda line: str(line.entry.data_version or ""),
+    "k": lambda line: str(line.k),
+    "problems": lambda line: str(counted(line.estimate)),
+    "pass@k [95 %]": lambda line: in_words(line.estimate),
+    "cons@k [95 %]": lambda line: in_words(line.entry.figures.cons_at[line.k]),
+    "pass@1 in any form [95 %]": lambda line: in_words(line.any_form),
+}
 """The columns of a table of results."""
 _DIFFERENCES = (
     "model",
@@ -69,18 +95,6 @@ _CSV = (
     "better",
     "worse",
 )
-_ARMS_CSV = (
-    "arm",
-    "axis",
-    "at",
-    "seeds",
-    "pass@1",
-    "difference",
-    "low",
-    "high",
-    "seen",
-    "problems",
-)
 _WORDS = ("model", "data", "baseline", "metric", "arm")
 """The columns of words, which LaTeX sets flush left."""
 _LATEX = str.maketrans(
@@ -104,42 +118,34 @@ _LATEX = str.maketrans(
 """What LaTeX prints as this character."""
 
 
-def by_k(entries: Sequence[Figures], names: Sequence[str] = COLUMNS) -> Table:
+def by_k(entries: Sequence[Entry], names: Sequence[str] = tuple(COLUMNS)) -> Table:
     """Return a line of pass@k and cons@k for each k and result. Lines of equal k are adjacent."""
+    columns = [COLUMNS[name] for name in names]
     table: Table = [names]
-    for k in sorted({int(k) for entry in entries for k in entry["pass@k"]}):
+    for k in sorted({k for entry in entries for k in entry.ks}):
         for entry in entries:
-            if str(k) in entry["pass@k"]:
-                estimate = entry["pass@k"][str(k)]
-                any_form = entry.get("any_form") if k == 1 else None
-                cells = {
-                    **entry,
-                    "version": entry["data_version"] or "",
-                    "k": str(k),
-                    "problems": str(counted(estimate)),
-                    "pass@k [95 %]": in_words(estimate),
-                    "cons@k [95 %]": in_words(entry["cons@k"][str(k)]),
-                    "pass@1 in any form [95 %]": in_words(any_form),
-                }
-                table.append([cells[name] for name in names])
+            if k in entry.ks:
+                line = _Line(entry, k)
+                table.append([cell_of(line) for cell_of in columns])
     return _without_empty_columns(table)
 
 
-def by_field(entries: Sequence[Figures], field: str, labels: Sequence[str] = ()) -> Table:
+def by_field(entries: Sequence[Entry], field: str, labels: Sequence[str] = ()) -> Table:
     """Return the figures of results by the values of a field, at k = 1 and at the largest k.
     `labels` are columns of the results before them."""
-    largest = str(max(int(k) for entry in entries for k in entry["pass@k"]))
-    columns = {"pass@1 [95 %]": ("pass@k", "1")}
-    if largest != "1":
-        columns[f"pass@{largest} [95 %]"] = ("pass@k", largest)
-        columns[f"cons@{largest} [95 %]"] = ("cons@k", largest)
-    table: Table = [[*labels, field, "problems", *columns]]
+    largest = max(k for entry in entries for k in entry.ks)
+    header = [*labels, field, "problems", "pass@1 [95 %]"]
+    if largest != 1:
+        header += [f"pass@{largest} [95 %]", f"cons@{largest} [95 %]"]
+    table: Table = [header]
     for entry in entries:
-        for value, part in entry["by"][field].items():
-            total = counted(part["pass@k"]["1"])
-            line = [*(entry[label] for label in labels), value, str(total)]
-            for name, k in columns.values():
-                estimate = part[name].get(k)
+        for value, part in entry.by[field].items():
+            estimates = [part.pass_at[1]]
+            if largest != 1:
+                estimates += [part.pass_at.get(largest), part.cons_at.get(largest)]
+            total = counted(part.pass_at[1])
+            line = [*(LABELS[label](entry) for label in labels), value, str(total)]
+            for estimate in estimates:
                 text = in_words(estimate)
                 if 0 < counted(estimate) < total:
                     text += f" of {counted(estimate)}"
@@ -154,59 +160,56 @@ def _without_empty_columns(table: Table) -> Table:
     return list(zip(*columns, strict=True))
 
 
-def differences(comparisons: Sequence[Figures]) -> Table:
+def differences(comparisons: Sequence[Comparison]) -> Table:
     """Return a line for each comparison, metric and k, except cons@1, which is pass@1."""
     table: Table = [_DIFFERENCES]
     for comparison in comparisons:
-        for metric, k, estimate in _estimates(comparison):
-            cells = {
-                **comparison,
-                **estimate,
-                "metric": metric.replace("k", k),
-                "difference [95 %]": in_words(estimate),
-                "p": significance(estimate["p"]),
-            }
-            if cells["metric"] != "cons@1":
-                table.append([str(cells[name]) for name in _DIFFERENCES])
+        for metric, k, difference in _differences_of(comparison):
+            if (metric, k) == ("cons@k", 1):
+                continue
+            table.append(
+                [
+                    comparison.model,
+                    comparison.data,
+                    comparison.baseline,
+                    metric.replace("k", str(k)),
+                    str(difference.problems),
+                    in_words(difference),
+                    significance(difference.p),
+                    str(difference.better),
+                    str(difference.worse),
+                ]
+            )
     return table
 
 
-def _estimates(figures: Figures) -> Iterator[tuple[str, str, Figures]]:
-    """Yield each known estimate of a result, or of a comparison, with its metric and k."""
-    for metric in ("pass@k", "cons@k"):
-        for k, estimate in figures[metric].items():
-            if estimate is not None:
-                yield metric, k, estimate
-    if figures.get("any_form"):
-        yield "pass@k in any form", "1", figures["any_form"]
+def _differences_of(comparison: Comparison) -> Iterator[tuple[str, int, PairedDifference]]:
+    """Yield each difference of a comparison with its metric and k."""
+    for metric, by_k in (("pass@k", comparison.pass_at), ("cons@k", comparison.cons_at)):
+        for k, difference in by_k.items():
+            yield metric, k, difference
 
 
-def report_tables(report: Figures) -> list[Table]:
+def report_tables(report: Report) -> list[Table]:
     """Return the figures of a report as tables: of all results, by each field, and compared."""
-    entries = report["results"]
+    entries = report.entries
     tables = [by_k(entries)]
-    tables += [by_field(entries, field, COLUMNS[:2]) for field in entries[0].get("by", {})]
-    comparisons = _comparisons(report)
+    tables += [by_field(entries, field, tuple(LABELS)) for field in entries[0].by]
+    comparisons = report.comparisons
     return [*tables, differences(comparisons)] if comparisons else tables
 
 
-def _comparisons(report: Figures) -> list[Figures]:
-    """Return the comparisons among the results of a report, then those with earlier results."""
-    earlier = report.get("against", {"results": []})["results"]
-    return [*report.get("paired", []), *earlier]
-
-
-def _note(report: Figures) -> str:
+def _note(report: Report) -> str:
     """Return what is to be said of the tables of a report."""
     names = f"Names: {OTHER_NAMES}."
-    return f"{names} Differences: {PAIRED}." if _comparisons(report) else names
+    return f"{names} Differences: {PAIRED}." if report.comparisons else names
 
 
-def as_markdown(report: Figures) -> str:
+def as_markdown(report: Report) -> str:
     """Format the tables of a report in Markdown."""
 
-    def line(cells: Sequence[Any]) -> str:
-        texts = (" ".join(str(cell).replace("|", r"\|").split()) for cell in cells)
+    def line(cells: Sequence[str]) -> str:
+        texts = (" ".join(cell.replace("|", r"\|").split()) for cell in cells)
         return f"| {' | '.join(texts)} |"
 
     texts = []
@@ -216,9 +219,9 @@ def as_markdown(report: Figures) -> str:
     return "\n\n".join([*texts, _note(report)])
 
 
-def as_latex(report: Figures) -> str:
+def as_latex(report: Report) -> str:
     """Format the tables of a report in LaTeX, for a document that uses the package booktabs."""
-    texts = [f"% {' '.join(report['command'].split())}\n% {_note(report)}"]
+    texts = [f"% {' '.join((report.command or '').split())}\n% {_note(report)}"]
     for table in report_tables(report):
         header, *rows = ([_latex(cell) for cell in line] for line in table)
         if "baseline" not in header:
@@ -248,47 +251,12 @@ def _embolden_best(rows: Sequence[list[str]], count: int) -> None:
                     best[column] = re.sub(r"^\S+", r"\\textbf{\g<0>}", best[column])
 
 
-def _latex(cell: object) -> str:
+def _latex(cell: str) -> str:
     """Write a cell for LaTeX, an interval in small letters."""
-    text = " ".join(str(cell).split()).translate(_LATEX)
+    text = " ".join(cell.split()).translate(_LATEX)
     text = re.sub(r"^(?=[\[*])", "{}", text)  # else an option of the line break before it
     text = re.sub(r"(?<![\w.])-(?=\d)", "$-$", text)
     return re.sub(r" (\[\S+, \S+\])", r" {\\small \1}", text)
-
-
-def of_arms(rows: Sequence[Figures], base: str) -> Table:
-    """Tabulate arms at the end of each axis: pass@1, and the difference to the base."""
-    table: Table = [
-        ["arm", "at equal", "seeds", "pass@1", f"less {base} [95 %]", "problems", "to be seen"]
-    ]
-    for row in rows:
-        line = [row["arm"], f"{row['at']:,.0f} {row['axis']}", str(row["seeds"])]
-        line.append(f"{row['pass@1']:.3f}")
-        difference = row["difference"]
-        if difference is None:
-            line += ["", "", ""]
-        else:
-            low, high = difference["interval"]
-            line.append(f"{difference['value']:+.3f} [{low:+.3f}, {high:+.3f}]")
-            line += [str(difference["problems"]), f"{difference['seen']:.3f}"]
-        table.append(line)
-    return table
-
-
-def arms_as_csv(rows: Sequence[Figures]) -> str:
-    """Format the figures of arms as CSV, numbers in full."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, _ARMS_CSV, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        difference = row["difference"]
-        cells = {**row, "difference": ""}
-        if difference is not None:
-            low, high = difference["interval"]
-            estimate = {"difference": difference["value"], "low": low, "high": high}
-            cells = {**difference, **row, **estimate}
-        writer.writerow(cells)
-    return text.getvalue()
 
 
 def table_as_latex(table: Table) -> str:
@@ -297,44 +265,79 @@ def table_as_latex(table: Table) -> str:
     return _tabular(header, rows)
 
 
-def as_csv(report: Figures) -> str:
+def as_csv(report: Report) -> str:
     """Format the figures of a report as CSV, one in a row, numbers in full. `n` counts problems."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, _CSV, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    for entry in report["results"]:
-        writer.writerows(_long_rows(entry, entry))
-        for field, parts in entry.get("by", {}).items():
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV)
+    for entry in report.entries:
+        labels = _Labels(entry.model, entry.data)
+        writer.writerows(_long_rows(entry.figures, labels))
+        if entry.any_form is not None:
+            writer.writerow(_long_row("pass@k in any form", 1, entry.any_form, labels))
+        writer.writerows(_shares(entry.figures, labels))
+        for field, parts in entry.by.items():
             for level, part in parts.items():
-                labels = {**entry, "level_field": field, "level": level}
-                writer.writerows(_long_rows(part, labels))
-    for comparison in _comparisons(report):
-        writer.writerows(_long_rows(comparison, comparison, prefix="difference "))
+                of_part = _Labels(entry.model, entry.data, field, level)
+                writer.writerows(_long_rows(part, of_part))
+                writer.writerows(_shares(part, of_part))
+    for comparison in report.comparisons:
+        labels = _Labels(comparison.model, comparison.data)
+        for metric, k, difference in _differences_of(comparison):
+            row = _long_row(f"difference {metric}", k, difference, labels)
+            row[-4:] = [comparison.baseline, difference.p, difference.better, difference.worse]
+            writer.writerow(row)
     return text.getvalue().rstrip("\n")
 
 
-def _long_rows(figures: Figures, labels: Figures, prefix: str = "") -> Iterator[Figures]:
-    """Yield a row for each known figure of a result, of a part of it, or of a comparison."""
-    for metric, k, estimate in _estimates(figures):
-        low, high = estimate["interval"]
-        name = f"{prefix}{metric}"
-        cells = {"metric": name, "k": k, "low": low, "high": high, "n": estimate["problems"]}
-        yield {**labels, **estimate, **cells}
-    for name in ("format_share", "cut_off_share", "response_length"):
-        if figures.get(name) is not None:
-            yield {**labels, "metric": name, "value": figures[name]}
+class _Labels(NamedTuple):
+    """The result and the part of it that a row of CSV is about."""
+
+    model: str
+    data: str
+    level_field: str = ""
+    level: str = ""
 
 
-FORMATS: dict[str, Callable[[Figures], str]] = {
+def _long_rows(figures: Figures, labels: _Labels) -> Iterator[list[object]]:
+    """Yield a row for each known estimate of a result, or of a part of it."""
+    for metric, by_k in (("pass@k", figures.pass_at), ("cons@k", figures.cons_at)):
+        for k, estimate in by_k.items():
+            if estimate is not None:
+                yield _long_row(metric, k, estimate, labels)
+
+
+def _long_row(
+    metric: str, k: int, estimate: Estimate | PairedDifference, labels: _Labels
+) -> list[object]:
+    """Return a row of CSV, without the cells of a comparison."""
+    names = [labels.model, labels.data, metric, k, labels.level_field, labels.level]
+    return [*names, estimate.value, *estimate.interval, estimate.problems, "", "", "", ""]
+
+
+def _shares(figures: Figures, labels: _Labels) -> Iterator[list[object]]:
+    """Yield a row for each known share and for the mean length."""
+    shares = {
+        "format_share": figures.format_share,
+        "cut_off_share": figures.cut_off_share,
+        "response_length": figures.response_length,
+    }
+    for metric, value in shares.items():
+        if value is not None:
+            names = [labels.model, labels.data, metric, "", labels.level_field, labels.level]
+            yield [*names, value, *[""] * 7]
+
+
+FORMATS: dict[str, Callable[[Report], str]] = {
     "md": as_markdown,
     "latex": as_latex,
     "csv": as_csv,
-    "json": lambda report: json.dumps(report, ensure_ascii=False, indent=2),
+    "json": lambda report: json.dumps(report.row, ensure_ascii=False, indent=2),
 }
 """How `--format` prints figures on stdout. The table on stderr is for people."""
 
 
-def print_report(report: Figures, format: str) -> None:
+def print_report(report: Report, format: str) -> None:
     """Print the figures of a report on stdout in one of the `FORMATS`."""
     print(FORMATS[format](report).encode(errors="backslashreplace").decode())
 
@@ -353,9 +356,9 @@ def _hundredths(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-def counted(estimate: Figures | None) -> int:
+def counted(estimate: Estimate | None) -> int:
     """Count the problems that had enough judged responses for an estimate."""
-    return 0 if estimate is None else int(estimate["problems"])
+    return 0 if estimate is None else estimate.problems
 
 
 def percent(share: float | None) -> str:
@@ -363,23 +366,25 @@ def percent(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
-def in_words(estimate: Figures | None) -> str:
+def in_words(estimate: Estimate | PairedDifference | None) -> str:
     """Format as `0.433 [0.274, 0.608]`, with the error of sampled subsets if there is one."""
     if estimate is None:
         return "-"
-    low, high = estimate["interval"]
-    error = f" ±{estimate['error']:.3f}" if estimate.get("error") else ""
-    return f"{estimate['value']:.3f}{error} [{low:.3f}, {high:.3f}]"
+    low, high = estimate.interval
+    error = ""
+    if isinstance(estimate, Estimate) and estimate.error:
+        error = f" ±{estimate.error:.3f}"
+    return f"{estimate.value:.3f}{error} [{low:.3f}, {high:.3f}]"
 
 
-def sampling_in_words(problems: int, sampling: Mapping[str, Any]) -> str:
+def sampling_in_words(problems: int, params: SamplingParams, has_max_tokens: bool = True) -> str:
     """Describe how many responses were sampled, and with which settings."""
-    limit = f"at most {sampling['max_tokens']} tokens"
-    if sampling["max_tokens"] is None:  # that of a server, which nobody set
+    limit = f"at most {params.max_tokens} tokens"
+    if not has_max_tokens:
         limit = "the server's limit of tokens"
     return (
-        f"{plural(problems, 'problem')} x {plural(sampling['samples'], 'sample')}, temperature "
-        f"{sampling['temperature']:g}, top-p {sampling['top_p']:g}, {limit}"
+        f"{plural(problems, 'problem')} x {plural(params.samples, 'sample')}, temperature "
+        f"{params.temperature:g}, top-p {params.top_p:g}, {limit}"
     )
 
 

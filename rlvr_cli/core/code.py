@@ -102,7 +102,7 @@ def _module_at(path: Path) -> ModuleType:
     return module
 
 
-def error_in_words(error: BaseException, file: Path) -> str:
+def error_in_words(error: BaseException, file: Path | str) -> str:
     """Describe an error of the user's code in one line, with the line of the file."""
     if isinstance(error, CodeError):
         return str(error)

@@ -5,7 +5,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, TextIO
+from typing import IO, Any, AnyStr, TextIO
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import DEEPEST, is_too_deep, shortened
@@ -25,7 +25,7 @@ class DuplicateKeyError(ValueError):
     """A key occurs twice in one JSON object."""
 
 
-def jsonl_line(row: Mapping[str, Any]) -> str:
+def jsonl_line(row: Mapping[str, object]) -> str:
     """Return a JSON object as one line, with its end."""
     try:
         return json.dumps(row, default=str, allow_nan=False) + "\n"
@@ -33,7 +33,7 @@ def jsonl_line(row: Mapping[str, Any]) -> str:
         return json.dumps(_finite(row), default=str) + "\n"
 
 
-def write_jsonl_line(file: TextIO, row: Mapping[str, Any]) -> None:
+def write_jsonl_line(file: TextIO, row: Mapping[str, object]) -> None:
     """Write a JSON object as one line and flush it."""
     file.write(jsonl_line(row))
     file.flush()
@@ -53,7 +53,7 @@ def parse_json(text: str | bytes) -> Any:
     return value
 
 
-def bounded_lines(name: str, file: Any) -> Iterator[Any]:
+def bounded_lines(name: str, file: IO[AnyStr]) -> Iterator[AnyStr]:
     """Yield the lines of a file. Raises UserError beyond `LONGEST_LINE` or `MOST_LINES`."""
     number = 0
     while line := file.readline(LONGEST_LINE + 1):
@@ -65,7 +65,7 @@ def bounded_lines(name: str, file: Any) -> Iterator[Any]:
         yield line
 
 
-def json_values(name: str, file: Any) -> Iterator[Any]:
+def json_values(name: str, file: IO[bytes]) -> Iterator[object]:
     """Yield the values of a JSON array, or of JSON objects that follow one another over any number
     of lines. Raises UserError at an invalid value, and beyond `LARGEST_JSON`."""
     content = file.read(LARGEST_JSON + 1)
@@ -97,7 +97,7 @@ def json_values(name: str, file: Any) -> Iterator[Any]:
         raise UserError(f"{name}:{number}: the array ends too soon")
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
+def _unique_keys(pairs: list[tuple[str, object]]) -> JsonObject:
     """Build the object of these pairs. Raises DuplicateKeyError for a key that occurs twice: its
     second value would silently replace the first."""
     row = dict(pairs)
@@ -107,7 +107,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> JsonObject:
     return row
 
 
-def _finite(value: Any) -> Any:
+def _finite(value: object) -> object:
     """Replace every number that JSON cannot express by null."""
     if isinstance(value, float) and not math.isfinite(value):
         return None

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib import metadata, util
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import rlvr_cli
@@ -33,7 +34,7 @@ LOG.propagate = False
 LOG.addHandler(_Stderr())
 
 
-def library(name: str, option: str) -> Any:
+def library(name: str, option: str) -> ModuleType:
     """Import a library without its warnings. Raises UserError if it is not installed, and names the
     `option` that needs it."""
     logging.disable(logging.WARNING)

@@ -1,10 +1,10 @@
 """Declare settings as typed sections and choices, with their flags and readers, and list them."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from types import NoneType
-from typing import Any, ClassVar, Literal, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeGuard, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticUndefined
@@ -37,6 +37,18 @@ class Use:
     --resume. One that moves names a place, and may be edited in the run's config.yaml."""
     resets: str | None = None
     """Another setting that loses its value when this one is set."""
+    parse: Callable[[Any], object] | None = None
+    """Reads what the flag gives. None means that the setting's type says how."""
+    refused_in_model: Callable[[str], str | None] | None = None
+    """Says what is wrong with a text in a model's own settings, if anything is."""
+    names_code: bool = False
+    """Whether it may name code, which no directory may have run: the user names it again."""
+    replaces_model: bool = False
+    """Whether a value of it means that no model is loaded, whose own settings would be read."""
+    inherited: bool = True
+    """Whether a run takes it from the parent that --from names."""
+    in_old_runs: object = None
+    """The value in a run that an earlier version began without it, if that is not the default."""
 
     def parameter(self, command: Command) -> str | None:
         """Return the name of the command's parameter. Return None if it has no such flag."""
@@ -69,7 +81,7 @@ class Choice(Section):
         return self.kind
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """Return the numbers and words of the kind, without the choices inside it."""
         return {
             name: getattr(self, name)
@@ -98,7 +110,7 @@ ENTRY_POINTS = {
 """The entry points at which an installed package names functions for a choice."""
 
 
-def is_own_function(value: Any, choice: str) -> bool:
+def is_own_function(value: object, choice: str) -> bool:
     """Return whether a text names a function of one's own for a choice: FILE.py:NAME, MODULE:NAME
     or an entry point."""
     if not isinstance(value, str):
@@ -119,7 +131,7 @@ class OwnChoice(Choice):
         return self.function
 
     @property
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         return dict(self.settings)
 
     def __str__(self) -> str:
@@ -142,9 +154,9 @@ class Setting:
     """A setting by its dotted name, as help and lists print it."""
 
     name: str
-    default: Any
+    default: object
     meaning: str
-    annotation: Any
+    annotation: object
     use: Use
     values: tuple[str, ...] = ()
     """The words that it can be, if it is limited to a few."""
@@ -156,7 +168,7 @@ def settings_of(
     section: type[Section],
     prefix: str = "",
     section_kinds: tuple[str, ...] = (),
-    defaults: Any = None,
+    defaults: object = None,
 ) -> Iterator[Setting]:
     """Yield all settings inside a section, or inside a kind of a choice, in their order.
 
@@ -168,7 +180,7 @@ def settings_of(
             continue
         path = f"{prefix}{name}"
         default = info.default if defaults is None else getattr(defaults, name)
-        annotation: Any = info.annotation
+        annotation: object = info.annotation
         choices = kinds(annotation)
         if is_section(annotation) and not choices:
             yield from settings_of(annotation, f"{path}.", defaults=default)
@@ -192,7 +204,7 @@ def settings_of(
             )
 
 
-def _words(annotation: Any, choices: Kinds) -> tuple[str, ...]:
+def _words(annotation: object, choices: Kinds) -> tuple[str, ...]:
     """Return the words that a field of this type can be. Return () if it takes other values."""
     if get_origin(annotation) is dict:
         return ()
@@ -226,12 +238,12 @@ def _meaning(section: type[Section], name: str, choices: Kinds) -> str:
     return " ".join((shared.__doc__ or "").split())
 
 
-def is_section(annotation: Any) -> bool:
+def is_section(annotation: object) -> TypeGuard[type[Section]]:
     """Return whether a field of this type is a section, or a choice that has to be made."""
     return isinstance(annotation, type) and issubclass(annotation, Section)
 
 
-def kinds(annotation: Any) -> Kinds:
+def kinds(annotation: object) -> Kinds:
     """Return the kinds that a field of this type can take. Return {} if it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
@@ -241,7 +253,13 @@ def kinds(annotation: Any) -> Kinds:
     return found
 
 
-def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def number_of(annotation: object) -> str | None:
+    """Return the field that a number in place of a choice sets. Return None if it takes none."""
+    first = next(iter(kinds(annotation).values()), None)
+    return None if first is None else first.number
+
+
+def leaves(values: dict[str, object], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield nested settings as (dotted name, value)."""
     for name, value in values.items():
         if isinstance(value, dict) and value:
@@ -250,13 +268,13 @@ def leaves(values: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
             yield f"{prefix}{name}", value
 
 
-def describe(fields: Iterable[tuple[str, Any]]) -> str:
+def describe(fields: Iterable[tuple[str, object]]) -> str:
     """List the fields that are neither empty nor left to `auto`: `name value, name value`."""
     named = ((name, str(value)) for name, value in fields if value not in (None, False, 0, {}))
     return ", ".join(f"{name} {value}" for name, value in named if value != "auto")
 
 
-def default_in_words(value: Any) -> str:
+def default_in_words(value: object) -> str:
     """Return a default as help and lists print it."""
     if value is PydanticUndefined:
         return "to be set"

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S = 0.02
@@ -76,7 +75,7 @@ class Interrupts:
         finally:
             self._interruptible = False
 
-    def _show_others(self, fault: Any) -> None:
+    def _show_others(self, fault: "sys.UnraisableHookArgs") -> None:
         if fault.exc_type is not KeyboardInterrupt:
             self._hook(fault)
 

@@ -3,7 +3,10 @@
 import re
 import reprlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 GIB = 1 << 30
 """Bytes of a gibibyte."""
@@ -63,7 +66,7 @@ def first_line(error: object) -> str:
     return str(error).strip().split("\n")[0]
 
 
-def format_value(value: Any) -> str:
+def format_value(value: object) -> str:
     """Format any value for a message, and cut it if it is long or deep."""
     try:
         return shortened(repr(value) if isinstance(value, str) else reprlib.repr(value))
@@ -83,7 +86,7 @@ def first_mistake(error: ValueError) -> str:
     return f"{name}{wrong}" if name else wrong.lstrip(": ")
 
 
-def what_is_wrong(error: Mapping[str, Any]) -> str:
+def what_is_wrong(error: "ErrorDetails") -> str:
     """Describe an error of pydantic in words that follow the name of its field."""
     words = _WRONG.get(error["type"]) or _WRONG.get(error["type"].partition("_")[0])
     if words is None:
@@ -95,7 +98,7 @@ def what_is_wrong(error: Mapping[str, Any]) -> str:
     return f" {words.format(**bounds)}"
 
 
-def is_too_deep(value: Any, levels: int = DEEPEST) -> bool:
+def is_too_deep(value: object, levels: int = DEEPEST) -> bool:
     """Return whether lists and objects are nested more than `levels` deep."""
     if not isinstance(value, dict | list):
         return False

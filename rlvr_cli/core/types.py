@@ -1,13 +1,16 @@
-"""The values that pass through the loop, and groups as JSON. P prompts, G group, T tokens."""
+"""The values that pass through the loop. P prompts, G group, T tokens."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from types import MappingProxyType
+from typing import Generic, Literal, NamedTuple, TypeVar
 
 from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.text import opens_thought
 
 try:
-    from verifiers import Verdict, Verification
+    from verifiers import Attempt, Format, Verdict, Verification
+    from verifiers.gym import place_of
 except ImportError:
     from rlvr_cli.core.libraries import other_verifiers
 
@@ -28,12 +31,9 @@ TIE = 1e-9
 Turn = tuple[str, str]
 """Role and text of a turn of a chat."""
 
-Metrics = Mapping[str, Any]
-"""The metrics of a step, by name."""
-History = Sequence[Metrics]
-"""The metrics of each step, oldest first."""
-OnStep = Callable[[Metrics, Sequence[Sequence[Mapping[str, Any]]]], object]
-"""A function that hears of each finished step: its metrics, and its groups as rows of responses."""
+OnStep = Callable[[JsonObject, Sequence[Sequence[JsonObject]]], object]
+"""A function that hears of each finished step: its line of metrics.jsonl, and its groups as rows of
+responses."""
 
 TokenIds = Sequence[int]
 """A text as the tokenizer's numbers."""
@@ -62,6 +62,11 @@ class Problem:
     """The turns before the problem, if it is the last turn of a chat."""
     is_chat: bool = False
     """Whether the data has it as a chat, maybe of one turn."""
+
+    @property
+    def problem_set(self) -> str:
+        """Return the name of its set, which is empty where there is only one."""
+        return str(self.extra.get(PROBLEM_SET, ""))
 
     @property
     def row(self) -> JsonObject:
@@ -100,17 +105,42 @@ class Completion:
     finish_reason: FinishReason
 
 
-@dataclass(frozen=True)
-class Rollout:
-    """One response with its verdict."""
+class Label(NamedTuple):
+    """The model and the problem set of a response. All responses of a label are one result."""
 
-    prompt: Prompt
-    sample: int
-    completion: Completion
+    model: str
+    data: str
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a response stood that was read from a row of a file."""
+
+    place: str
+    """The place of the row, as messages name it (`file:line`)."""
+    label: Label
+    answer_format: Format | None
+    """The format by which the row's own verdict was given, if it names one."""
+    gold: str | None
+    """The gold answer of the row itself. That of the problem counts, which may be a named set's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Response:
+    """One response to a problem, of an engine, a server, a file or a run's directory."""
+
+    problem: Problem
+    sample: int = 0
+    """Its number among the responses to the problem."""
     text: str
-    verification: Verification | None
-    """None if there is no gold answer."""
-    reward: float | None
+    prompt_text: str | None = None
+    """The prompt as the policy got it. None if it is not known."""
+    finish_reason: str | None = None
+    """`length` if it was cut off, any other word if it ended. None if that is not known."""
+    n_tokens: int | None = None
+    verification: Verification | None = None
+    """None if there is no gold answer, or it was not judged yet."""
+    reward: float | None = None
     """None if the response was not judged (no gold answer, an unreadable one, or a timeout), or if
     no reward function took it."""
     rewards: Mapping[str, float] = field(default_factory=dict)
@@ -119,36 +149,111 @@ class Rollout:
     places: tuple[tuple[int, float], ...] = ()
     """What of `reward` is earned before the end of the text: the number of characters up to there,
     and the weighted reward. The last token earns the rest."""
+    origin: Origin | None = None
+    """None for a response that was sampled here, or asked of a server."""
 
     def reward_of(self, name: str) -> float | None:
         """Return one of the rewards. Return None if its function left the response out."""
         return self.rewards.get(name) if self.rewards else self.reward
 
     @property
+    def think_open(self) -> bool:
+        """Return whether the prompt has already opened `<think>`."""
+        return opens_thought(self.prompt_text)
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether the limit of tokens ended it."""
+        return self.finish_reason == "length"
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Return its verdict, or None if it has none."""
+        return None if self.verification is None else self.verification.verdict
+
+    @property
+    def extracted(self) -> str | None:
+        """Return the answer that was found in it."""
+        return None if self.verification is None else self.verification.extracted
+
+    @property
     def is_correct(self) -> bool:
         """Return whether the verdict is `correct`, which includes a required format."""
-        return self.verification is not None and self.verification.verdict is Verdict.CORRECT
+        return self.verdict is Verdict.CORRECT
 
     @property
     def has_verdict(self) -> bool:
         """Return whether the response has a reward, and its verdict, if any, is about it."""
-        if self.reward is None:
-            return False
-        return self.verification is None or self.verification.verdict not in WITHOUT_VERDICT
+        return self.reward is not None and self.verdict not in WITHOUT_VERDICT
+
+    @property
+    def attempt(self) -> Attempt:
+        """Return the response and its gold answer as a verifier takes them."""
+        return Attempt(
+            self.text,
+            self.problem.answer or "",
+            think_open=self.think_open,
+            truncated=self.is_cut_off,
+            place=place_of(self.problem.row),
+        )
 
 
-@dataclass(frozen=True)
-class Group:
-    """The G responses to one prompt, and the number of the weights that sampled them."""
+@dataclass(frozen=True, kw_only=True)
+class Rollout(Response):
+    """A response that an engine sampled here, with its tokens: what trains."""
 
     prompt: Prompt
-    rollouts: tuple[Rollout, ...]
-    weight_version: int
+    completion: Completion
+
+    @classmethod
+    def of(
+        cls,
+        prompt: Prompt,
+        sample: int,
+        completion: Completion,
+        text: str,
+        verification: Verification | None = None,
+        reward: float | None = None,
+        rewards: Mapping[str, float] = MappingProxyType({}),
+        places: Iterable[tuple[int, float]] = (),
+    ) -> "Rollout":
+        """Return the response to a prompt whose tokens are those of the completion."""
+        return cls(
+            problem=prompt.problem,
+            sample=sample,
+            text=text,
+            prompt_text=prompt.text,
+            finish_reason=completion.finish_reason,
+            n_tokens=len(completion.token_ids),
+            verification=verification,
+            reward=reward,
+            rewards=dict(rewards),
+            places=tuple(places),
+            prompt=prompt,
+            completion=completion,
+        )
+
+    @property
+    def think_open(self) -> bool:
+        """Return whether the chat template has already opened `<think>`."""
+        return self.prompt.think_open
+
+
+R = TypeVar("R", bound=Response)
+
+
+class ResponseGroup(Generic[R]):
+    """Responses to one problem that were sampled together."""
+
+    @property
+    def responses(self) -> Sequence[R]:
+        """Return the responses in the order of their numbers."""
+        raise NotImplementedError
 
     @property
     def is_mixed(self) -> bool:
         """Return whether 0 < correct < verdicts, DAPO's condition. Shaped rewards do not matter."""
-        verdicts = [rollout.is_correct for rollout in self.rollouts if rollout.has_verdict]
+        verdicts = [response.is_correct for response in self.responses if response.has_verdict]
         return 0 < sum(verdicts) < len(verdicts)
 
     def differs_in(self, metric: str) -> bool:
@@ -157,58 +262,30 @@ class Group:
         if metric in ("accuracy", "auto"):
             return self.is_mixed
         if metric == "reward":
-            return are_different(rollout.reward for rollout in self.judged)
-        return are_different(rollout.reward_of(metric) for rollout in self.judged)
+            return are_different(response.reward for response in self.judged)
+        return are_different(response.reward_of(metric) for response in self.judged)
 
     @property
-    def judged(self) -> list[Rollout]:
+    def judged(self) -> list[R]:
         """Return the responses that have a reward: no timeout, no unreadable gold answer."""
-        return [rollout for rollout in self.rollouts if rollout.reward is not None]
+        return [response for response in self.responses if response.reward is not None]
+
+
+@dataclass(frozen=True)
+class Group(ResponseGroup[Rollout]):
+    """The G responses to one prompt, and the number of the weights that sampled them."""
+
+    prompt: Prompt
+    rollouts: tuple[Rollout, ...]
+    weight_version: int
+
+    @property
+    def responses(self) -> Sequence[Rollout]:
+        """Return the responses in the order of their numbers."""
+        return self.rollouts
 
 
 def are_different(rewards: Iterable[float | None]) -> bool:
     """Return whether two of the rewards differ by more than `TIE`. None is left out."""
     numbers = [reward for reward in rewards if reward is not None]
     return bool(numbers) and max(numbers) - min(numbers) > TIE
-
-
-def groups_as_json(groups: Sequence[Group], prompts: Sequence[Prompt]) -> list[JsonObject]:
-    """Convert groups to JSON values, and their prompts to positions in `prompts`."""
-    index = {id(prompt): number for number, prompt in enumerate(prompts)}
-    return [
-        {
-            "prompt": index[id(group.prompt)],
-            "weight_version": group.weight_version,
-            "rollouts": [
-                {
-                    "text": rollout.text,
-                    "completion": vars(rollout.completion),
-                    "verification": rollout.verification and vars(rollout.verification),
-                    "reward": rollout.reward,
-                    "rewards": rollout.rewards,
-                    "places": rollout.places,
-                }
-                for rollout in group.rollouts
-            ],
-        }
-        for group in groups
-    ]
-
-
-def groups_from_json(rows: Sequence[JsonObject], prompts: Sequence[Prompt]) -> list[Group]:
-    """Convert the values that `groups_as_json` returned back to groups."""
-    groups = []
-    for row in rows:
-        prompt = prompts[row["prompt"]]
-        rollouts = []
-        for sample, values in enumerate(row["rollouts"]):
-            fields = dict(values)
-            fields["completion"] = Completion(**fields["completion"])
-            fields["places"] = tuple(map(tuple, fields.get("places", ())))
-            verification = fields["verification"]
-            if verification is not None:
-                verdict = Verdict(verification["verdict"])
-                fields["verification"] = Verification(**{**verification, "verdict": verdict})
-            rollouts.append(Rollout(prompt, sample, **fields))
-        groups.append(Group(prompt, tuple(rollouts), row["weight_version"]))
-    return groups

@@ -1,6 +1,7 @@
 """Read untrusted YAML: plain values, bounded in size and depth, each key once, no aliases."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ T = TypeVar("T", bound=BaseModel)
 
 LARGEST_YAML = 100_000
 """Characters of a document at most. The parser takes about a second for them."""
+_Resolvers = list[tuple[str, re.Pattern[str]]]
 _TEXT = "tag:yaml.org,2002:str"
 _BOOL = "tag:yaml.org,2002:bool"
 
@@ -24,7 +26,7 @@ class _Loader(yaml.SafeLoader):
 
     depth = 0
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()
         if isinstance(event, yaml.AliasEvent):
             raise _refused("aliases are not taken", event)
@@ -37,7 +39,7 @@ class _Loader(yaml.SafeLoader):
             _check_keys(node.value)
         return node
 
-    def construct_object(self, node: Any, deep: bool = False) -> Any:
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
         try:
             return super().construct_object(node, deep)
         except yaml.YAMLError:
@@ -46,7 +48,7 @@ class _Loader(yaml.SafeLoader):
             raise _refused("a value that its tag does not allow", node) from None
 
 
-def _check_keys(pairs: Any) -> None:
+def _check_keys(pairs: Sequence[tuple[yaml.Node, yaml.Node]]) -> None:
     """Raise ComposerError for a key that is not a text, or that occurs twice."""
     names = set()
     for key, _ in pairs:
@@ -57,7 +59,7 @@ def _check_keys(pairs: Any) -> None:
         names.add(key.value)
 
 
-def _without_bool(resolvers: Any) -> Any:
+def _without_bool(resolvers: _Resolvers) -> _Resolvers:
     return [resolver for resolver in resolvers if resolver[0] != _BOOL]
 
 

@@ -8,9 +8,9 @@ import hashlib
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, islice, zip_longest
-from typing import Any
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import printable, shortened
 from verifiers.gym import FIELD, VALUES, settings_of
 from verifiers.workers.pool import GYM, Pool, WorkerLostError
@@ -32,7 +32,7 @@ _MOST_OLD = 500
 has no more."""
 
 
-def problems(source: str, split: str) -> Iterator[dict[str, Any]]:
+def problems(source: str, split: str) -> Iterator[JsonObject]:
     """Yield the problems of a split as rows: `gym:NAME+NAME?SETTING=VALUE&…`, those of several
     generators in turn.
 
@@ -54,7 +54,7 @@ def problems(source: str, split: str) -> Iterator[dict[str, Any]]:
         yield from filter(None, chain.from_iterable(zip_longest(*parts)))
 
 
-def _problems(pool: Pool, generator: str, split: str) -> Iterator[dict[str, Any]]:
+def _problems(pool: Pool, generator: str, split: str) -> Iterator[JsonObject]:
     """Yield distinct problems of a generator until it makes no more."""
     name = generator.partition("?")[0]
     number = _FIRST[split]
@@ -75,12 +75,12 @@ def _problems(pool: Pool, generator: str, split: str) -> Iterator[dict[str, Any]
             number += 1
 
 
-def _batch(pool: Pool, generator: str, first: int) -> list[dict[str, Any]]:
+def _batch(pool: Pool, generator: str, first: int) -> list[JsonObject]:
     try:
         reply = pool.put({"generator": generator, "first": first, "count": _BATCH})
     except WorkerLostError as error:
         reply = {"error": f"it makes no {_BATCH} problems within its limits ({error})"}
     if "error" in reply:
         raise UserError(f"{PREFIX}{generator}: {printable(reply['error'])}")
-    rows: list[dict[str, Any]] = reply["rows"]
+    rows: list[JsonObject] = reply["rows"]
     return rows

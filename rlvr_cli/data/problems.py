@@ -67,7 +67,7 @@ def load_problems(
     root: str | None = None,
     fields: Mapping[FieldName, str] | None = None,
     prefix: str | None = None,
-    rows: Iterable[Any] | None = None,
+    rows: Iterable[object] | None = None,
 ) -> ProblemSet:
     """Load the problems of a source.
 
@@ -95,7 +95,7 @@ def load_problems(
     places: list[str] = []
     present: set[str] = set()  # values of the field: the wanted ones, and others for a message
 
-    def read(place: str, number: int, row: Any) -> Problem | None:
+    def read(place: str, number: int, row: object) -> Problem | None:
         problem = reader.problem(row, f"{prefix}-{number}", need_answer, need_response)
         value = str(problem.extra.get(field, ""))
         if value in wanted or len(present) < _SHOWN_VALUES:
@@ -224,7 +224,7 @@ def _shuffled(size: int, seed: int, epoch: int) -> list[int]:
 
 def read_rows(
     rows: Iterable[SourceRow],
-    read: Callable[[str, int, Any], T | None],
+    read: Callable[[str, int, object], T | None],
     limit: int | None,
     skip_bad: bool,
 ) -> Iterator[T]:

@@ -9,14 +9,18 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING
 
+from rlvr_cli.config.templates import TEMPLATES, is_inline_template
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import reading
 from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import one_line, opens_thought, shortened
 from rlvr_cli.core.types import Completion, Problem, Prompt, Turn
 from verifiers import Format
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _SHORT = 60
 _SECONDS = 10.0
@@ -28,16 +32,6 @@ _SHORTEST_S = 0.001
 _NO_SYSTEM = "; put what it says into --prompt 'TEXT {problem}' instead"
 _UNKNOWN = re.compile(r"\{(question|prompt|input|instruction|query|system|examples)\}")
 """Placeholders of other programs' templates."""
-TEMPLATES = {
-    "plain": "{problem}",
-    "think_answer": (
-        "{problem}\n\nThink step by step between <think> and </think>, then give only the final "
-        "answer between <answer> and </answer>."
-    ),
-    "boxed": (
-        "{problem}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
-    ),
-}
 _CLOCK = "strftime_now"
 """The function by which a chat template writes the date."""
 _REPLY = "Five."
@@ -54,12 +48,12 @@ FORMATS: dict[str, Format] = {"think_answer": "think_answer", "boxed": "boxed"}
 
 def render_prompts(
     problems: Sequence[Problem],
-    tokenizer: Any,
+    tokenizer: "PreTrainedTokenizerBase",
     template: str,
     context: int,
     max_tokens: int,
     system: str | None = None,
-    arguments: Mapping[str, Any] = MappingProxyType({}),
+    arguments: Mapping[str, object] = MappingProxyType({}),
     date: datetime | None = None,
 ) -> tuple[list[Prompt], list[str]]:
     """Render every problem as a prompt, by the tokenizer's chat template if it has one.
@@ -111,7 +105,7 @@ def chat_of(problem: Problem, pattern: str, system: str | None) -> tuple[Turn, .
     return (*turns, ("user", pattern.replace("{problem}", problem.problem)))
 
 
-def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:
+def _check_arguments(tokenizer: "PreTrainedTokenizerBase", arguments: Mapping[str, object]) -> None:
     """Raise UserError for an argument that the chat template does not mention, or that has the name
     of a parameter of `apply_chat_template`."""
     if not arguments:
@@ -126,12 +120,12 @@ def _check_arguments(tokenizer: Any, arguments: Mapping[str, Any]) -> None:
             )
 
 
-def writes_date(tokenizer: Any) -> bool:
+def writes_date(tokenizer: "PreTrainedTokenizerBase") -> bool:
     """Return whether the chat template may ask for the date."""
     return _CLOCK in str(tokenizer.chat_template)
 
 
-def turn_end(tokenizer: Any) -> str | None:
+def turn_end(tokenizer: "PreTrainedTokenizerBase") -> str | None:
     """Return the token with which the chat template ends the policy's turn. Return None if there is
     no template, if it fails, or if it does not end turns with a token."""
     if tokenizer.chat_template is None:
@@ -148,11 +142,11 @@ def turn_end(tokenizer: Any) -> str | None:
 
 
 def _rendered(
-    tokenizer: Any,
+    tokenizer: "PreTrainedTokenizerBase",
     turns: Sequence[Turn],
     name: str,
     deadline: float,
-    arguments: Mapping[str, Any] = MappingProxyType({}),
+    arguments: Mapping[str, object] = MappingProxyType({}),
     is_prompt: bool = True,
 ) -> str:
     """Render turns by the chat template, or as plain text if there is none.
@@ -184,12 +178,14 @@ def _rendered(
     return text
 
 
-def _encoded(text: str, tokenizer: Any) -> list[int]:
+def _encoded(text: str, tokenizer: "PreTrainedTokenizerBase") -> list[int]:
     ids: list[int] = tokenizer.encode(text, add_special_tokens=tokenizer.chat_template is None)
     return ids
 
 
-def forward_samples(tokenizer: Any, context: int) -> list[tuple[list[int], list[int]]]:
+def forward_samples(
+    tokenizer: "PreTrainedTokenizerBase", context: int
+) -> list[tuple[list[int], list[int]]]:
     """Return (prompt, response) token ids on which to try a model's forward pass.
 
     They have several lengths and are rendered as in a run. Two prompts alternate, so that equal
@@ -220,11 +216,6 @@ def prompts_digest(prompts: Sequence[Prompt], responses: Sequence[Completion] = 
     for completion in responses:
         digest.update(json.dumps(list(completion.token_ids)).encode() + b"\n")
     return digest.hexdigest()
-
-
-def is_inline_template(name: str) -> bool:
-    """Return whether the template is a name or a text, not a file."""
-    return name in TEMPLATES or "{problem}" in name
 
 
 def template_text(name: str) -> str:

@@ -1,45 +1,49 @@
 """Write responses as the rows of train, eval and sample, and read them again."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
-from rlvr_cli.core.jsonl import bounded_lines, parse_json
-from rlvr_cli.core.text import first_mistake, opens_thought
-from rlvr_cli.core.types import Problem, Rollout
-from verifiers import Attempt, Verdict, Verification
-from verifiers.gym import place_of
+from rlvr_cli.core.jsonl import JsonObject, bounded_lines, parse_json
+from rlvr_cli.core.text import first_mistake
+from rlvr_cli.core.types import Problem, Response
+from verifiers import Verdict, Verification
 
 T = TypeVar("T")
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
-def _as_text(value: Any) -> Any:
+def _as_text(value: object) -> object:
     """Convert an id that is a number to text. Return any other value unchanged."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return value
     return str(value)
 
 
-ResponseRow = dict[str, Any]
-"""A response as JSON. With a verdict it has the keys of `JudgedRow`."""
+def _numbers_by_name(value: object) -> dict[object, float]:
+    """Return the numbers of a mapping. Of anything else nothing is kept: other programs may use
+    the key for something else."""
+    if not isinstance(value, dict):
+        return {}
+    return {name: number for name, number in value.items() if isinstance(number, int | float)}
 
 
 class JudgedRow(BaseModel):
-    """A response with its verdict. The problem's other fields follow as further keys."""
+    """The schema of a row: a response with its verdict. The problem's other fields follow as
+    further keys."""
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False, extra="allow")
 
     id: Annotated[str, BeforeValidator(_as_text)]
     sample: _Count = 0
     problem: str | None = None
-    prompt: Any = None
+    prompt: object = None
+    """A text. Other programs may write a chat, which is not read."""
     response: str = ""
     finish_reason: str | None = None
     n_tokens: _Count | None = None
@@ -49,98 +53,87 @@ class JudgedRow(BaseModel):
     format_ok: bool = True
     reward: float | None = None
     verifier: str = "any"
+    rewards: Annotated[dict[str, float], BeforeValidator(_numbers_by_name)] = Field({})
+    places: object = None
+    """What was earned before the end, which nobody reads from a file."""
 
     @property
-    def values(self) -> ResponseRow:
-        """Return the row as JSON, with every key of `ROW_KEYS`."""
-        return self.model_dump(mode="json")
+    def answered(self) -> Response:
+        """Return the response. Its verdict has no reason, which is not stored."""
+        return Response(
+            problem=Problem(
+                id=self.id,
+                problem=self.problem or "",
+                answer=None if self.answer is None else str(self.answer),
+                extra=dict(self.model_extra or {}),
+            ),
+            sample=self.sample,
+            text=self.response,
+            prompt_text=self.prompt if isinstance(self.prompt, str) else None,
+            finish_reason=self.finish_reason,
+            n_tokens=self.n_tokens,
+            verification=Verification(
+                self.verdict,
+                self.extracted,
+                format_ok=self.format_ok,
+                reason="",
+                format=self.verifier,
+            ),
+            reward=self.reward,
+            rewards=self.rewards,
+        )
 
 
-ROW_KEYS = tuple(JudgedRow.model_fields)
-"""The keys of a response row, in the order in which they are written."""
-RESPONSE_KEYS = ("prompt", "response", "finish_reason", "n_tokens")
-"""The keys that describe the response and its prompt, not the problem or the verdict."""
+_EARNED = {"rewards", "places"}
+"""The keys of what a response earned, which only some rows have."""
+ROW_KEYS = tuple(name for name in JudgedRow.model_fields if name not in _EARNED)
+"""The keys of every row, in the order in which they are written."""
+RESPONSE_KEYS = frozenset({*ROW_KEYS, *_EARNED})
+"""The keys of a row that are not other fields of its problem."""
 
 
-def row_of(
-    problem: Problem,
-    sample: int,
-    values: Mapping[str, Any],
-    verification: Verification | None,
-    reward: float | None,
-    rewards: Mapping[str, float] = MappingProxyType({}),
-    places: Sequence[tuple[int, float]] = (),
-) -> ResponseRow:
-    """Build the row of a response from its problem, the `values` of `RESPONSE_KEYS` and, if it was
-    judged, its verdict. The problem's other fields follow, and replace nothing."""
-    row: ResponseRow = {
+def as_row(response: Response) -> JsonObject:
+    """Return the row of a response, with its verdict if it was judged. The problem's other fields
+    follow, and replace nothing."""
+    problem = response.problem
+    row: JsonObject = {
         "id": problem.id,
-        "sample": sample,
+        "sample": response.sample,
         "problem": problem.problem or None,
-        **values,
+        "prompt": response.prompt_text,
+        "response": response.text,
+        "finish_reason": response.finish_reason,
+        "n_tokens": response.n_tokens,
         "answer": problem.answer,
     }
+    verification = response.verification
     if verification is not None:
-        row["extracted"] = verification.extracted
-        row["verdict"] = verification.verdict.value
-        row["format_ok"] = verification.format_ok
-        row["reward"] = reward
-        row["verifier"] = verification.format
-    if rewards:
-        row["rewards"] = rewards
-    if places:
-        row["places"] = places
-    for key, value in problem.extra.items():
-        if key not in ROW_KEYS:
-            row.setdefault(key, value)
-    return row
+        row |= {
+            "extracted": verification.extracted,
+            "verdict": verification.verdict.value,
+            "format_ok": verification.format_ok,
+            "reward": response.reward,
+            "verifier": verification.format,
+        }
+    if response.rewards:
+        row |= {"rewards": response.rewards}
+    if response.places:
+        row |= {"places": response.places}
+    others = problem.extra.items()
+    return row | {key: value for key, value in others if key not in {*ROW_KEYS, *row}}
 
 
-def response_row(rollout: Rollout) -> ResponseRow:
-    """Return the row of a sampled response."""
-    completion = rollout.completion
-    values = {
-        "prompt": rollout.prompt.text,
-        "response": rollout.text,
-        "finish_reason": completion.finish_reason,
-        "n_tokens": len(completion.token_ids),
-    }
-    return row_of(
-        rollout.prompt.problem,
-        rollout.sample,
-        values,
-        rollout.verification,
-        rollout.reward,
-        rollout.rewards,
-        rollout.places,
-    )
-
-
-def attempt_of(row: Mapping[str, Any]) -> Attempt:
-    """Return a row's response and gold answer as a verifier takes them."""
-    prompt = row.get("prompt")
-    if not isinstance(prompt, str):  # other programs may write a chat
-        prompt = None
-    return Attempt(
-        row["response"],
-        str(row["answer"] or ""),
-        think_open=opens_thought(prompt),
-        truncated=row.get("finish_reason") == "length",
-        place=place_of(row),
-    )
-
-
-def stored_rows(path: Path) -> Iterator[ResponseRow]:
-    """Yield the judged rows of a file. Raises UserError for a row without a verdict."""
+def stored_responses(path: Path) -> Iterator[Response]:
+    """Yield the judged responses of a file. Raises UserError for a row without a verdict."""
     advice = (
         "; rows that rlvr eval has judged are expected: judge others first with rlvr eval "
         "--responses"
     )
-    return (row.values for row in validated_lines(path, JudgedRow.model_validate, advice))
+    return (row.answered for row in validated_lines(path, JudgedRow.model_validate, advice))
 
 
 def validated_lines(
-    path: Path, validate: Callable[[Any], T], advice: str = "", grows: bool = True
+    path: Path, validate: Callable[[object], T], advice: str = "", grows: bool = True
 ) -> Iterator[T]:
     """Yield what `validate` returns for each line of a JSONL file.
 

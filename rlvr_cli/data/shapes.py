@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import PROBLEM_SET
-from rlvr_cli.data.fields import ALIASES, BadRowError, value_at
+from rlvr_cli.data.fields import PROBLEMS, BadRowError, value_at
+from verifiers.names import RESPONSES
 
 Paths = Mapping[str, tuple[str, ...]]
 INSPECT_LOG = ".eval"
@@ -36,7 +37,7 @@ class Shape:
     """Paths at which two rows are equal if they are one response that was written twice."""
     filter: str | None = None
     """The field that names the way in which the program looked for the answer of such a row."""
-    rows: Callable[[dict[str, Any]], Iterator[dict[str, Any]] | None] | None = None
+    rows: Callable[[JsonObject], Iterator[object] | None] | None = None
     """Returns the rows of a file that is one object, or None if the object is of another shape."""
 
 
@@ -47,7 +48,7 @@ _ENDS: Paths = {
 }
 
 
-def _inspect_rows(log: dict[str, Any]) -> Iterator[dict[str, Any]] | None:
+def _inspect_rows(log: JsonObject) -> Iterator[object] | None:
     """Return the samples of a log of inspect-ai, each with its model and its task."""
     header = log.get("eval")
     samples = log.get("samples")
@@ -57,7 +58,7 @@ def _inspect_rows(log: dict[str, Any]) -> Iterator[dict[str, Any]] | None:
     return (_inspect_row(sample, label) for sample in samples)
 
 
-def _inspect_row(sample: Any, label: dict[str, Any]) -> Any:
+def _inspect_row(sample: object, label: JsonObject) -> object:
     if not isinstance(sample, dict):
         return sample
     target = sample.get("target")
@@ -71,16 +72,16 @@ def _inspect_row(sample: Any, label: dict[str, Any]) -> Any:
     return {**fields, **{name: sample.get(name) for name in names}, "target": target, **label}
 
 
-def _keyed_rows(entries: dict[str, Any]) -> Iterator[dict[str, Any]] | None:
+def _keyed_rows(entries: JsonObject) -> Iterator[JsonObject] | None:
     """Return the entries of an object that has one for each problem, by its text or its id."""
     for entry in entries.values():
-        if not isinstance(entry, dict) or not any(name in entry for name in ALIASES["response"]):
+        if not isinstance(entry, dict) or not any(name in entry for name in RESPONSES):
             return None
     return (_keyed_row(key, entry) for key, entry in entries.items())
 
 
-def _keyed_row(key: str, entry: dict[str, Any]) -> dict[str, Any]:
-    has_problem = any(value_at(entry, path) is not None for path in ALIASES["problem"])
+def _keyed_row(key: str, entry: JsonObject) -> JsonObject:
+    has_problem = any(value_at(entry, path) is not None for path in PROBLEMS)
     return {"id" if has_problem else "problem": key, **entry}
 
 
@@ -89,7 +90,7 @@ SHAPES = (
         "lm-eval samples",
         marks=("doc_id", "doc", "resps"),
         paths={
-            "problem": tuple(f"doc.{name}" for name in ALIASES["problem"]),
+            "problem": tuple(f"doc.{name}" for name in PROBLEMS),
             "answer": ("target",),
             "response": ("resps[0]",),
             "id": ("doc_id",),
@@ -156,7 +157,7 @@ PLAIN = Shape("")
 """The shape of all other rows."""
 
 
-def shape_of(row: Any) -> Shape:
+def shape_of(row: object) -> Shape:
     """Return the shape of which a row has all marks."""
     for shape in SHAPES:
         if shape.marks and all(value_at(row, path) is not None for path in shape.marks):
@@ -164,7 +165,7 @@ def shape_of(row: Any) -> Shape:
     return PLAIN
 
 
-def rows_inside(value: Any) -> tuple[Shape, Iterator[Any]] | None:
+def rows_inside(value: object) -> tuple[Shape, Iterator[object]] | None:
     """Return the shape and the rows of a file that is one object. Return None for an object that is
     a row itself."""
     if not isinstance(value, dict) or not value:
@@ -181,7 +182,7 @@ def field_paths(shape: Shape, name: str) -> tuple[str, ...]:
     return (*shape.paths.get(name, ()), *_ENDS[name])
 
 
-def inspect_log(path: Path) -> dict[str, Any]:
+def inspect_log(path: Path) -> JsonObject:
     """Return a packed log of inspect-ai as its JSON form, within bounds of time and memory."""
     try:
         log_module = import_module("inspect_ai.log")
@@ -192,7 +193,7 @@ def inspect_log(path: Path) -> dict[str, Any]:
         ) from None
     try:
         with bounded(_LOG_S, _LOG_GIB * GIB):
-            log: dict[str, Any] = log_module.read_eval_log(str(path)).model_dump(mode="json")
+            log: JsonObject = log_module.read_eval_log(str(path)).model_dump(mode="json")
     except Exception as error:  # whatever a file may hold
         reason = str(error).strip().split("\n")[0]
         raise UserError(f"{path}: inspect-ai cannot read it ({reason})") from None

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Annotated, Any, Literal, cast
+from typing import IO, Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from rlvr_cli.config.problem_sets import known_sets, normal_name, sets_by_normal_name
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, json_values, parse_json
@@ -24,12 +25,12 @@ from rlvr_cli.core.text import GIB, first_mistake, plural, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import chains, gym
-from rlvr_cli.data.fields import BadRowError, Gold
+from rlvr_cli.data.fields import BadRowError, GoldPlace
 from verifiers import Format
 
 COPIES = (".jsonl", ".json", ".parquet", ".csv", ".tsv", ".jsonl.gz", ".json.gz", ".csv.gz")
 """Endings of a problem set's local copy, in the order in which they are tried."""
-SourceRow = tuple[str, int, Any]
+SourceRow = tuple[str, int, object]
 """The place of a row (`file:line`), its number from 1, its value or a BadRowError."""
 _BATCH = 256
 """Rows of Parquet that are decoded at once."""
@@ -68,7 +69,7 @@ class ProblemSetSpec(BaseModel):
     splits: dict[Split, str] | None = None
     """What the source calls `train` and `test`. A split that is left out does not exist."""
     fields: dict[FieldName, str] | None = None
-    gold: Gold | None = None
+    gold: GoldPlace | None = None
     prompt: str = DEFAULT_PROMPT
     answer_format: Format | None = None
     """The form by which answers are judged. None means the form that the prompt asks for."""
@@ -93,29 +94,6 @@ _GYM_SPEC = ProblemSetSpec(
     fields={"answer": "answer"},
     gold="text",
 )
-
-
-def known_sets() -> list[str]:
-    """List the names in datasets_cfg."""
-    files = resources.files("datasets_cfg").iterdir()
-    return sorted(file.name[:-5] for file in files if file.name.endswith(".yaml"))
-
-
-def canonical(source: str) -> str:
-    """Return a set's own spelling of its name (AIME_2024: aime24). Return any other source
-    unchanged."""
-    if source in known_sets() or Path(source).exists():
-        return source
-    return _sets_by_normal_name().get(_normal_name(source), source)
-
-
-def _sets_by_normal_name() -> dict[str, str]:
-    return {_normal_name(name): name for name in known_sets()}
-
-
-def _normal_name(name: str) -> str:
-    """Return the name in lower case, without hyphens, underscores, spaces and a year's century."""
-    return re.sub(r"20(?=\d\d$)", "", re.sub(r"[-_ ]", "", name.lower()))
 
 
 def find_spec(source: str) -> ProblemSetSpec | None:
@@ -153,7 +131,7 @@ def has_split(source: str, split: str) -> bool:
 
 
 def source_rows(
-    source: str, split: str, root: str | None, rows: Iterable[Any] | None = None
+    source: str, split: str, root: str | None, rows: Iterable[object] | None = None
 ) -> Iterator[SourceRow]:
     """Yield the rows of any source.
 
@@ -198,8 +176,8 @@ def source_rows(
 
 def _unknown_set(source: str) -> str:
     """Describe that a name is not a problem set, and what may be meant."""
-    sets = _sets_by_normal_name()
-    similar = difflib.get_close_matches(_normal_name(source), sets, 1)
+    sets = sets_by_normal_name()
+    similar = difflib.get_close_matches(normal_name(source), sets, 1)
     hint = f"did you mean {sets[similar[0]]}? Or " if similar else ""
     return (
         f"{shortened(source)}: no such problem set; {hint}give one of {', '.join(sets.values())}, "
@@ -207,7 +185,7 @@ def _unknown_set(source: str) -> str:
     )
 
 
-def numbered(name: str, rows: Iterable[Any], first: int = 1) -> Iterator[SourceRow]:
+def numbered(name: str, rows: Iterable[object], first: int = 1) -> Iterator[SourceRow]:
     """Yield the rows, each with its place and number."""
     for number, row in enumerate(rows, first):
         yield f"{name}:{number}", number, row
@@ -273,7 +251,7 @@ def json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
         yield from numbered(name, wrapped)
 
 
-def _wrapped_rows(value: Any) -> list[Any] | None:
+def _wrapped_rows(value: object) -> list[object] | None:
     """Return the list inside an object that wraps all rows of a file. Return None for any other
     value."""
     if not isinstance(value, dict):
@@ -282,7 +260,9 @@ def _wrapped_rows(value: Any) -> list[Any] | None:
 
 
 def _json_rows(name: str, file: IO[bytes]) -> Iterator[SourceRow]:
-    readable: Any = file if hasattr(file, "peek") else io.BufferedReader(file)
+    readable = file
+    if not isinstance(readable, io.BufferedReader):
+        readable = io.BufferedReader(cast(io.RawIOBase, file))
     if _ARRAY.match(readable.peek(64)):
         yield from numbered(name, json_values(name, readable))
         return
@@ -322,7 +302,7 @@ def _unpacked(file: io.BufferedReader) -> io.BufferedReader:
             raise ValueError(f"packed with {packer}; unpack it, or pack it with gzip")
     if not start.startswith(b"\x1f\x8b"):
         return file
-    content: Any = _Unpacked(fileobj=file)
+    content = _Unpacked(fileobj=file)
     content.remaining = _SMALL_UNPACKED + _LARGEST_RATIO * os.fstat(file.fileno()).st_size
     return io.BufferedReader(content)
 
@@ -336,7 +316,7 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
         with open_regular(path) as content, pyarrow.parquet.ParquetFile(content) as file:
             _check_columns(file.schema_arrow.names)
             batches = (part.to_pylist() for part in file.iter_batches(_BATCH, use_threads=False))
-            rows: list[Any] | None = []
+            rows: list[object] | None = []
             while rows is not None:
                 yield from numbered(str(path), rows, first)
                 first += len(rows)
@@ -358,7 +338,7 @@ def _table_rows(path: Path, text: IO[str], delimiters: str) -> Iterator[SourceRo
     _check_columns(reader.fieldnames or ())
     line = reader.line_num + 1
     for number, row in enumerate(reader, 1):
-        value: Any = row
+        value: object = row
         extra_cells = row.pop(None, ())
         if extra_cells:
             value = BadRowError(

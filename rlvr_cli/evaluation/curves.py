@@ -1,17 +1,18 @@
-"""Compare runs over their steps, their processor seconds and their sampled tokens.
-
-A run is a mapping: its `measured` points, each with an axis' value for each of AXES, `pass@1` and
-maybe the `shares` of right responses of each problem; and the figures of its `steps`.
-"""
+"""Compare runs over their steps, their processor seconds and their sampled tokens."""
 
 import itertools
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
-from rlvr_cli.evaluation.estimators import Estimate, crossed_difference
+from rlvr_cli.core.step_figures import StepFigures
+from rlvr_cli.evaluation.estimators import CrossedDifference, crossed_difference
 
-AXES = {"step": "steps", "seconds": "seconds", "tokens": "tokens"}
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
 Figure = Literal[
     "response_length",
     "entropy",
@@ -23,26 +24,84 @@ Figure = Literal[
     "rejected_share",
 ]
 FIGURES: tuple[str, ...] = get_args(Figure)
-"""Metrics of the steps that a comparison reads."""
-
-Run = dict[str, Any]
-Seeds = dict[int, Run]
-Curve = list[tuple[float, Any]]
-"""Points of an axis and a value, which is a number or an array of numbers."""
+"""Figures of the steps that a comparison reads, by their names in metrics.jsonl."""
 
 
-def ends_of(runs: Iterable[Run]) -> dict[str, float]:
+@dataclass(frozen=True)
+class Point:
+    """The held-out problems as a run measured them after a step."""
+
+    step: int
+    seconds: float
+    """Of the processor, in the steps up to there."""
+    tokens: int
+    """Sampled in the steps up to there."""
+    pass_at_1: float | None
+    """None if nothing was judged."""
+    shares: Mapping[str, float] = field(default_factory=dict)
+    """The share of right responses of each problem of which any was judged."""
+    by_level: Mapping[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class MeasuredRun:
+    """A run as a comparison sees it."""
+
+    measured: Sequence[Point]
+    steps: Sequence[StepFigures]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What runs are compared over."""
+
+    unit: str
+    value: Callable[[Point], float]
+
+
+STEPS = Axis("steps", lambda point: point.step)
+AXES = (
+    STEPS,
+    Axis("seconds", lambda point: point.seconds),
+    Axis("tokens", lambda point: point.tokens),
+)
+
+
+@dataclass(frozen=True)
+class ArmAtEnd:
+    """An arm at the end of an axis that all runs reach."""
+
+    arm: str
+    axis: Axis
+    at: float
+    seeds: int
+    pass_at_1: float
+    difference: CrossedDifference | None
+    """Less the base, from the second seed on."""
+
+
+Seeds = dict[int, MeasuredRun]
+Curve = Sequence[tuple[float, float]]
+"""Points of an axis and a figure."""
+Y = TypeVar("Y", float, "NDArray[float64]")
+
+
+def ends_of(runs: Iterable[MeasuredRun]) -> dict[Axis, float]:
     """Return the end of each axis that all runs reach."""
-    lasts = [run["measured"][-1] for run in runs]
-    return {axis: min(last[axis] for last in lasts) for axis in AXES}
+    lasts = [run.measured[-1] for run in runs]
+    return {axis: min(axis.value(last) for last in lasts) for axis in AXES}
 
 
-def curve(run: Run, axis: str, figure: str = "pass@1") -> Curve:
-    """Return a measured figure of a run over an axis."""
-    return [(point[axis], point[figure]) for point in run["measured"]]
+def curve(run: MeasuredRun, axis: Axis) -> Curve:
+    """Return pass@1 of a run over an axis."""
+    return [
+        (axis.value(point), point.pass_at_1)
+        for point in run.measured
+        if point.pass_at_1 is not None
+    ]
 
 
-def value_at(points: Curve, x: float) -> Any:
+def value_at(points: Sequence[tuple[float, Y]], x: float) -> Y:
     """Interpolate a curve linearly; the last value holds beyond its end."""
     for (left, low), (right, high) in itertools.pairwise(points):
         if left <= x <= right and left < right:
@@ -50,16 +109,16 @@ def value_at(points: Curve, x: float) -> Any:
     return points[-1][1]
 
 
-def mean_of(run: Run, figure: str, after: int, last: int) -> float | None:
+def mean_of(run: MeasuredRun, figure: str, after: int, last: int) -> float | None:
     """Return the mean of a figure over the steps that have it; None if none has."""
-    values = [row.get(figure) for row in run["steps"] if after < row["step"] <= last]
-    present = [value for value in values if value is not None]
+    rows = [figures.row for figures in run.steps if after < figures.step <= last]
+    present = [row[figure] for row in rows if row.get(figure) is not None]
     return statistics.mean(present) if present else None
 
 
-def smoothed(run: Run, figure: str) -> Curve:
+def smoothed(run: MeasuredRun, figure: str) -> Curve:
     """Return the means of a figure over every five steps."""
-    last = max((row["step"] for row in run["steps"]), default=0)
+    last = max((figures.step for figures in run.steps), default=0)
     means = [(end, mean_of(run, figure, end - 5, end)) for end in range(5, last + 1, 5)]
     return [(end, value) for end, value in means if value is not None]
 
@@ -74,28 +133,42 @@ def on_a_grid(curves: Sequence[Curve]) -> list[tuple[float, list[float]]]:
     return [(x, [value_at(points, x) for points in curves]) for x in grid]
 
 
-def compare(runs: Mapping[str, Seeds], base: str) -> list[dict[str, Any]]:
-    """Return a row for each axis and arm: pass@1 at the end that all runs reach, and from the
-    second seed on its difference to the base, paired by seed and problem.
+def compare(runs: Mapping[str, Seeds], base: str) -> list[ArmAtEnd]:
+    """Compare pass@1 of each arm at the end of each axis that all runs reach, and from the second
+    seed on its difference to the base, paired by seed and problem.
 
-    Arms have the same problems, in the same order.
+    All points have the same problems.
     """
     ends = ends_of(run for seeds in runs.values() for run in seeds.values())
-    rows = []
+    compared = []
     for axis, end in ends.items():
         at_end = {
-            arm: {seed: value_at(curve(run, axis, "shares"), end) for seed, run in by_seed.items()}
+            arm: {seed: _shares_at(run, axis, end) for seed, run in by_seed.items()}
             for arm, by_seed in runs.items()
         }
         for arm, shares in at_end.items():
             seeds = sorted(shares.keys() & at_end[base].keys())
-            difference: Estimate | None = None
+            difference = None
             if arm != base and len(seeds) > 1:
                 difference = crossed_difference(
                     [shares[seed] - at_end[base][seed] for seed in seeds]
                 )
             paired = seeds or sorted(shares)
             values = [float(shares[seed].mean()) for seed in paired]
-            row = {"arm": arm, "axis": AXES[axis], "at": end, "seeds": len(values)}
-            rows.append({**row, "pass@1": statistics.fmean(values), "difference": difference})
-    return rows
+            mean = statistics.fmean(values)
+            compared.append(ArmAtEnd(arm, axis, end, len(values), mean, difference))
+    return compared
+
+
+def _shares_at(run: MeasuredRun, axis: Axis, x: float) -> "NDArray[float64]":
+    """Return the share of right responses of each problem at a place of an axis."""
+    import numpy
+
+    problems = sorted(run.measured[0].shares)
+    return value_at(
+        [
+            (axis.value(point), numpy.array([point.shares[problem] for problem in problems]))
+            for point in run.measured
+        ],
+        x,
+    )

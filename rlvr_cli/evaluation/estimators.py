@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from numpy import float64
+    from numpy.typing import NDArray
+
+from rlvr_cli.core.figures import Estimate, PairedDifference
 
 Z = 1.959963984540054
 """The normal quantile of 97.5 %, for a two-sided interval of 95 %."""
@@ -48,11 +54,6 @@ class Chance(NamedTuple):
 
     value: float
     error: float = 0.0
-
-
-Estimate = dict[str, Any]
-"""A mean over problems in a report: `value`, its 95 % `interval`, the number of `problems`, and,
-if subsets were sampled, their standard `error`. A paired difference has further keys."""
 
 
 def mean(values: Iterable[float]) -> float | None:
@@ -127,15 +128,12 @@ def estimate(
     """Compute the mean over problems with its interval, or return None if there are no problems."""
     if not values:
         return None
-    result: Estimate = {
-        "value": fmean(values),
-        "interval": interval(values, responses),
-        "problems": len(values),
-    }
-    error = math.sqrt(math.fsum(e**2 for e in errors))
-    if error:
-        result["error"] = error / len(values)
-    return result
+    return Estimate(
+        value=fmean(values),
+        interval=interval(values, responses),
+        problems=len(values),
+        error=math.sqrt(math.fsum(e**2 for e in errors)) / len(values),
+    )
 
 
 def pass_estimate(tallies: Sequence[Tally], k: int) -> Estimate | None:
@@ -160,7 +158,7 @@ def _over_problems(
     )
 
 
-def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> Estimate:
+def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> PairedDifference:
     """Compute the mean difference, ours less the baseline on the same problems.
 
     Its interval is Student's at 95 %. `p` is that of a sign-flip test, the share of signs that give
@@ -168,14 +166,14 @@ def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> Estim
     lengths.
     """
     differences = [a - b for a, b in zip(ours, baseline, strict=True)]
-    return {
-        "value": fmean(differences),
-        "interval": paired_interval(differences),
-        "p": _sign_flips(differences),
-        "better": sum(d > 0 for d in differences),
-        "worse": sum(d < 0 for d in differences),
-        "problems": len(differences),
-    }
+    return PairedDifference(
+        value=fmean(differences),
+        interval=paired_interval(differences),
+        p=_sign_flips(differences),
+        better=sum(d > 0 for d in differences),
+        worse=sum(d < 0 for d in differences),
+        problems=len(differences),
+    )
 
 
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
@@ -197,7 +195,22 @@ def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
     return max(-1.0, value - half), min(1.0, value + half)
 
 
-def crossed_difference(differences: Sequence[Sequence[float]]) -> Estimate:
+@dataclass(frozen=True)
+class CrossedDifference:
+    """A mean difference over seeds and problems."""
+
+    value: float
+    interval: tuple[float, float]
+    """Of 95 %, for other seeds and other problems alike."""
+    seen: float
+    """The smallest true difference that as many seeds would show in 80 % of cases."""
+    seeds: int
+    problems: int
+
+
+def crossed_difference(
+    differences: "Sequence[Sequence[float]] | Sequence[NDArray[float64]]",
+) -> CrossedDifference:
     """Compute the mean of differences, a row per seed with a column per problem.
 
     Its 95 % interval is for other seeds and other problems alike. The variance of the mean is that
@@ -223,13 +236,13 @@ def crossed_difference(differences: Sequence[Sequence[float]]) -> Estimate:
         problem_part = max(0.0, float(by_problem.var(ddof=1)) / problems - noise_part)
         square += student(problems - 1) ** 2 * problem_part
     half = math.sqrt(square)
-    return {
-        "value": value,
-        "interval": (value - half, value + half),
-        "seen": half * detectable(seeds) / student(seeds - 1),
-        "seeds": seeds,
-        "problems": problems,
-    }
+    return CrossedDifference(
+        value=value,
+        interval=(value - half, value + half),
+        seen=half * detectable(seeds) / student(seeds - 1),
+        seeds=seeds,
+        problems=problems,
+    )
 
 
 def detectable(seeds: int) -> float:

@@ -7,16 +7,21 @@ import re
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import rlvr_cli
 import verifiers
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import sha256
+from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.report import Fingerprint, Judging, Sampling
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import Problem, Prompt, SamplingParams
+from rlvr_cli.core.types import Problem, Prompt
 from verifiers import JUDGES, OURS, Format
+
+if TYPE_CHECKING:
+    import torch
 
 _MODEL_FILES = re.compile(
     r"(?:generation_|adapter_)?config\.json|.*\.(?:safetensors|bin|model|jinja)|"
@@ -25,7 +30,28 @@ _MODEL_FILES = re.compile(
 _SHORT = 16
 """Digits of a checksum that tell two versions apart."""
 
-Fingerprint = dict[str, Any]
+
+def fingerprint(
+    judging: Judging,
+    data: str,
+    source: JsonObject | None = None,
+    sampled: JsonObject | None = None,
+    sampling: Sampling | None = None,
+    engine: JsonObject | None = None,
+    ends: Sequence[str] = (),
+) -> Fingerprint:
+    """Put a fingerprint together, in the order in which results have its parts.
+
+    `source` is the model or the server, `data` the checksum of the problems, and `sampled` has the
+    prompts and their template.
+    """
+    row = {**(source or {}), "data": data, **(sampled or {})}
+    if sampling is not None:
+        row |= {"sampling": sampling.row}
+    row |= {**(engine or {}), "rlvr": rlvr_cli.__version__, "verifier": judging.row}
+    if ends:
+        row |= {"ends": list(ends)}
+    return Fingerprint(row, judging, sampling)
 
 
 def model_hash(directory: Path) -> str:
@@ -47,7 +73,7 @@ def prompts_hash(prompts: Iterable[Prompt]) -> str:
     return rows_hash(prompt.token_ids for prompt in prompts)
 
 
-def rows_hash(rows: Iterable[Sequence[Any]]) -> str:
+def rows_hash(rows: Iterable[Sequence[object]]) -> str:
     """Compute SHA-256 over rows as JSON."""
     digest = hashlib.sha256()
     for row in rows:
@@ -69,32 +95,26 @@ def judge_versions(judge: str) -> dict[str, str]:
         raise UserError(f"--judge {judge}: {error.name} is not installed") from None
 
 
-def judge_fingerprint(answer_format: Format, judge: str = OURS) -> Fingerprint:
-    """Return the fingerprint of the judging: the answer format and a checksum of the rules' source.
+def judging_by(answer_format: Format, judge: str = OURS) -> Judging:
+    """Return the rules of a judge: the answer format and a checksum of the rules' source.
 
-    That of another judge has its versions too. Such a judge takes any form, and all that it
-    extracts votes.
+    Another judge has its versions too. It takes any form, and all that it extracts votes.
     """
     source = hashlib.sha256()
     package = Path(verifiers.__file__).parent
     for path in sorted([*package.rglob("*.py"), *package.rglob("*.toml")]):
         source.update(path.read_bytes())
-    verifier: Fingerprint = {"format": answer_format, "version": source.hexdigest()[:_SHORT]}
-    if judge != OURS:
-        verifier = {"judge": judge, "versions": judge_versions(judge), **verifier}
-    return {"rlvr": rlvr_cli.__version__, "verifier": verifier}
+    versions = {} if judge == OURS else judge_versions(judge)
+    return Judging(answer_format, source.hexdigest()[:_SHORT], judge, versions)
 
 
-def sampling_fingerprint(params: SamplingParams, seed: int, template: str) -> Fingerprint:
-    """Return the fingerprint of the sampling."""
-    return {"prompt": template, "sampling": {**vars(params), "seed": seed}}
-
-
-def engine_fingerprint(engine: str, precision: str, device: Any, threads: int) -> Fingerprint:
-    """Return the fingerprint of engine, its number type, library versions and hardware."""
+def engine_fingerprint(
+    engine: str, precision: str, device: "torch.device", threads: int
+) -> JsonObject:
+    """Return the engine with its number type, the versions of its libraries and its hardware."""
     import torch
 
-    hardware: Fingerprint = {"device": device.type, "threads": threads}
+    hardware: JsonObject = {"device": device.type, "threads": threads}
     if device.type == "cuda":
         hardware = {"device": torch.cuda.get_device_name(device)}
     libraries = sorted({engine, "torch", "transformers"})
@@ -102,8 +122,8 @@ def engine_fingerprint(engine: str, precision: str, device: Any, threads: int) -
     return {"engine": {"name": engine, "precision": precision, **versions, **hardware}}
 
 
-def differences(fingerprint: Fingerprint, baseline: Fingerprint) -> list[str]:
-    """Return a text for each part that differs: `sampling.seed 0, theirs 1`."""
+def differences(fingerprint: JsonObject, baseline: JsonObject) -> list[str]:
+    """Return a text for each part of two fingerprints that differs: `sampling.seed 0, theirs 1`."""
     left = dict(leaves(fingerprint))
     right = dict(leaves(baseline))
     texts = []
@@ -115,7 +135,7 @@ def differences(fingerprint: Fingerprint, baseline: Fingerprint) -> list[str]:
     return texts
 
 
-def _short_text(value: Any) -> str:
+def _short_text(value: object) -> str:
     """Write a value of a fingerprint, a long one by its first digits and its last."""
     text = "none" if value is None else repr(value)
     return text if len(text) <= 2 * _SHORT else f"{text[:_SHORT]}…{text[-1]}"

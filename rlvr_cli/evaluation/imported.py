@@ -6,20 +6,23 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain, islice, repeat
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import get_args
+
+from pydantic import BaseModel
 
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural, shortened
-from rlvr_cli.core.types import PROBLEM_SET, FieldName, Problem, by_key
+from rlvr_cli.core.types import PROBLEM_SET, FieldName, Label, Origin, Problem, Response, by_key
 from rlvr_cli.data.fields import BadRowError, FieldReader, value_at
 from rlvr_cli.data.problems import ProblemSet, read_rows
-from rlvr_cli.data.rows import RESPONSE_KEYS, ROW_KEYS, attempt_of, row_of
+from rlvr_cli.data.rows import ROW_KEYS
 from rlvr_cli.data.shapes import (
     INSPECT_LOG,
     PLAIN,
@@ -33,6 +36,7 @@ from rlvr_cli.data.sources import SourceRow, file_rows, json_rows, numbered
 from rlvr_cli.evaluation.join import ORDER, ProblemIndex
 from verifiers import Format, Verifier
 
+FORMATS: tuple[Format, ...] = get_args(Format)
 CUT_OFF_REASONS = {
     "incomplete",
     "length",
@@ -74,36 +78,6 @@ _NUMBER_DIGITS = 12
 _MOST_TOKENS = 1 << 31
 
 
-class Label(NamedTuple):
-    """The model and the problem set of a response. All responses of a label are one result."""
-
-    model: str
-    data: str
-
-
-@dataclass(frozen=True)
-class ImportedResponse:
-    """A response read from a row of a file. A row may have more than one to its problem."""
-
-    place: str
-    """The place of the row, as messages name it (`file:line`)."""
-    label: Label
-    problem: Problem
-    response: str
-    finish_reason: str | None
-    n_tokens: int | None
-    prompt: str | None
-    answer_format: Format | None
-    """The format by which the row's own verdict was given, if it names one."""
-    row_gold: str | None = None
-    """The gold answer of the row itself. That of the problem counts, which may be a named set's."""
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """Return what a row has of the response and its prompt."""
-        return {key: getattr(self, key) for key in RESPONSE_KEYS}
-
-
 def read_responses(
     source: str,
     limit: int | None,
@@ -112,8 +86,9 @@ def read_responses(
     golds: ProblemSet | None = None,
     model: str | None = None,
     say: Callable[[str], None] = lambda line: None,
-) -> list[ImportedResponse]:
-    """Read the rows of a file, or of stdin if `source` is `-`.
+    rows: Iterable[object] | None = None,
+) -> list[Response]:
+    """Read the rows of a file, or of stdin if `source` is `-`, whose place `rows` take.
 
     A row has an `answer` and a `response`, which is a text or a list of texts. Rows with the same
     `id`, or without one with the same `problem`, are of one problem. With `golds` each row is of a
@@ -122,18 +97,21 @@ def read_responses(
     gets a line on what was read, and how. Raises UserError if the source cannot be read or is
     empty.
     """
-    if source == "-":
+    if source == "-" and rows is not None:
+        name = "rows"
+        source_rows = numbered(name, rows)
+    elif source == "-":
         name = "stdin"
-        rows = json_rows(name, sys.stdin.buffer)
+        source_rows = json_rows(name, sys.stdin.buffer)
     elif source.endswith(INSPECT_LOG):
         name = source
-        rows = numbered(name, [inspect_log(Path(source))])
+        source_rows = numbered(name, [inspect_log(Path(source))])
     else:
         name = source
-        rows = file_rows(Path(source))
-    shape, rows = _recognized(name, rows)
+        source_rows = file_rows(Path(source))
+    shape, source_rows = _recognized(name, source_rows)
     reader = ResponseReader(model or source_names([source])[0], fields, golds, shape)
-    parts = read_rows(rows, reader.read, limit=None, skip_bad=skip_bad)
+    parts = read_rows(source_rows, reader.read, limit=None, skip_bad=skip_bad)
     responses = [response for part in parts for response in part]
     if source != "-":
         _warn_if_changed(Path(source))
@@ -166,6 +144,28 @@ def _recognized(name: str, rows: Iterator[SourceRow]) -> tuple[Shape, Iterator[S
         return shape_of(values[0]), chain(first_rows, rows)
     shape, rows_of_object = inside
     return shape, numbered(name, rows_of_object)
+
+
+class _About(BaseModel):
+    """What any row may say of its prompt and its verdict. Other programs write other things there,
+    which are not read."""
+
+    prompt: object = None
+    verifier: object = None
+
+    @property
+    def prompt_text(self) -> str | None:
+        """Return the prompt, if it is a text. Another tool's may be a chat, which is not
+        rendered."""
+        return self.prompt if isinstance(self.prompt, str) else None
+
+    @property
+    def answer_format(self) -> Format | None:
+        """Return the format by which the row's verdict was given, if it names one of ours."""
+        for answer_format in FORMATS:
+            if self.verifier == answer_format:
+                return answer_format
+        return None
 
 
 class ResponseReader:
@@ -201,10 +201,10 @@ class ResponseReader:
         """How many rows held the responses of an earlier one."""
         self.filters: Counter[str] = Counter()
         """How many rows there are of each filter of the other program."""
-        self._seen: dict[bytes, Any] = {}
+        self._seen: dict[bytes, object] = {}
         """The filter of the first row with these responses."""
 
-    def read(self, place: str, number: int, row: Any) -> list[ImportedResponse] | None:
+    def read(self, place: str, number: int, row: object) -> list[Response] | None:
         """Return the responses of a row, which is the one of this number in its file, at `place`.
         Return None for a row whose responses came before. Raises BadRowError."""
         self.rows += 1
@@ -212,6 +212,7 @@ class ResponseReader:
             self.repeated += 1
             return None
         row_problem, texts = self.fields.judged(row, self.golds is None)
+        assert isinstance(row, dict)  # else the line above has raised
         file = place.rpartition(":")[0]
         if self.index is None:
             problem = _identified(row_problem, file, number)
@@ -220,28 +221,26 @@ class ResponseReader:
         label = self._label(row, file)
         reasons = finish_reasons(row, len(texts), self.shape)
         token_counts = lengths(row, len(texts), self.shape)
-        prompt = row.get("prompt")
-        if not isinstance(prompt, str):  # another tool's may be a chat, which is not rendered
-            prompt = None
-        answer_format = row.get("verifier")
-        if answer_format not in get_args(Format):
-            answer_format = None
+        about = _About.model_validate(row)
+        origin = Origin(
+            place=place,
+            label=label,
+            answer_format=about.answer_format,
+            gold=row_problem.answer,
+        )
         return [
-            ImportedResponse(
-                place=place,
-                label=label,
+            Response(
                 problem=problem,
-                response=text,
+                text=text,
+                prompt_text=about.prompt_text,
                 finish_reason=reason,
                 n_tokens=count,
-                prompt=prompt,
-                answer_format=answer_format,
-                row_gold=row_problem.answer,
+                origin=origin,
             )
             for text, reason, count in zip(texts, reasons, token_counts, strict=True)
         ]
 
-    def summary(self, responses: Sequence[ImportedResponse]) -> str:
+    def summary(self, responses: Sequence[Response]) -> str:
         """Describe what was read and how it was joined."""
         text = plural(self.rows, "row")
         if self.shape.name:
@@ -251,7 +250,7 @@ class ResponseReader:
             text += f", filter {shortened(kind)} of {len(self.filters)}"
         if self.repeated:
             text += f", {self.repeated} of them with the responses of another left out"
-        problems = {(response.label.data, response.problem.id) for response in responses}
+        problems = {(origin_of(response).label.data, response.problem.id) for response in responses}
         text += f"; {self.fields.describe_sources()}; {plural(len(responses), 'response')} to "
         text += plural(len(problems), "problem")
         if self.index is not None:
@@ -259,7 +258,7 @@ class ResponseReader:
             text += f", joined with {self.index.name} {', '.join(ways)}"
         return text
 
-    def _is_repeated(self, row: Mapping[str, Any]) -> bool:
+    def _is_repeated(self, row: JsonObject) -> bool:
         """Return whether the row holds the responses of an earlier row once more, for another
         filter or in a log without filters."""
         kind = row.get(self.shape.filter or "")
@@ -271,7 +270,7 @@ class ResponseReader:
         digest = hashlib.sha256(json.dumps(values, default=str).encode()).digest()
         return bool(self._seen.setdefault(digest, kind) != kind)
 
-    def _label(self, row: Mapping[str, Any], file: str) -> Label:
+    def _label(self, row: JsonObject, file: str) -> Label:
         """Return the label of a row, with the set's or the file's name if it names no set."""
         default = file if self.golds is None else self.golds.name
         model = _first_value(row, field_paths(self.shape, "model"))[1] or self.model
@@ -287,14 +286,12 @@ def _identified(row_problem: Problem, file: str, number: int) -> Problem:
         identity = hashlib.sha256(text.encode()).hexdigest()[:_ID_DIGITS]
     elif not identity:
         identity = f"{Path(file).name}-{number}"
-    keys_of_response = {*ROW_KEYS, "model", PROBLEM_SET}
-    extra = {k: value for k, value in row_problem.extra.items() if k not in keys_of_response}
+    names = {*ROW_KEYS, "model", PROBLEM_SET}
+    extra = {key: value for key, value in row_problem.extra.items() if key not in names}
     return replace(row_problem, id=identity, extra=extra)
 
 
-def finish_reasons(
-    row: Mapping[str, Any], count: int, shape: Shape = PLAIN
-) -> tuple[str | None, ...]:
+def finish_reasons(row: JsonObject, count: int, shape: Shape = PLAIN) -> tuple[str | None, ...]:
     """Return how each response of a row ended. Raises BadRowError."""
     path, value = _first_value(row, field_paths(shape, "finish_reason"))
     return tuple(finish_reason(word) for word in _values_of_responses(path, value, count))
@@ -309,7 +306,7 @@ def finish_reason(value: object) -> str | None:
     return word or None
 
 
-def lengths(row: Mapping[str, Any], count: int, shape: Shape = PLAIN) -> tuple[int | None, ...]:
+def lengths(row: JsonObject, count: int, shape: Shape = PLAIN) -> tuple[int | None, ...]:
     """Return the number of tokens of each response of a row, or None if it is missing. A table may
     have 12.0 or "12". Raises BadRowError."""
     path, lengths_value = _first_value(row, field_paths(shape, "n_tokens"))
@@ -328,7 +325,7 @@ def lengths(row: Mapping[str, Any], count: int, shape: Shape = PLAIN) -> tuple[i
     return tuple(numbers)
 
 
-def _first_value(row: Mapping[str, Any], paths: Sequence[str]) -> tuple[str, Any]:
+def _first_value(row: JsonObject, paths: Sequence[str]) -> tuple[str, object]:
     """Return the first path at which a row has a value, and the value, or the last path and
     None."""
     for path in paths:
@@ -338,7 +335,7 @@ def _first_value(row: Mapping[str, Any], paths: Sequence[str]) -> tuple[str, Any
     return paths[-1], None
 
 
-def _values_of_responses(path: str, value: Any, count: int) -> list[Any]:
+def _values_of_responses(path: str, value: object, count: int) -> list[object]:
     """Return one value for each response of a row: the elements of a list, else the value."""
     values = value if isinstance(value, list) else [value] * count
     if len(values) != count:
@@ -346,12 +343,12 @@ def _values_of_responses(path: str, value: Any, count: int) -> list[Any]:
     return values
 
 
-def _first_problems(responses: Sequence[ImportedResponse], limit: int) -> list[ImportedResponse]:
+def _first_problems(responses: Sequence[Response], limit: int) -> list[Response]:
     """Return the responses to the first `limit` problems of each label."""
     ids_by_label: dict[Label, set[str]] = {}
     first = []
     for response in responses:
-        ids = ids_by_label.setdefault(response.label, set())
+        ids = ids_by_label.setdefault(origin_of(response).label, set())
         if response.problem.id in ids or len(ids) < limit:
             ids.add(response.problem.id)
             first.append(response)
@@ -367,7 +364,7 @@ def _warn_if_changed(path: Path) -> None:
         LOG.warning("%s: not as the run wrote it: %s", path.parent, error)
 
 
-def _warn_of_unknown_reasons(name: str, responses: Sequence[ImportedResponse]) -> None:
+def _warn_of_unknown_reasons(name: str, responses: Sequence[Response]) -> None:
     """Warn of finish reasons of which it is not known whether they mean cut off."""
     reasons = {response.finish_reason for response in responses if response.finish_reason}
     unknown = sorted(reasons - OTHER_REASONS - {"length"})
@@ -428,39 +425,46 @@ def check_problems(
                 )
 
 
-def row_format(responses: Sequence[ImportedResponse]) -> Format:
+def row_format(responses: Sequence[Response]) -> Format:
     """Return the format by which the rows of one result were judged, or `any` without a name in
     them. Raises UserError if they disagree."""
-    by_format = by_key(responses, lambda response: response.answer_format)
+    by_format = by_key(map(origin_of, responses), lambda origin: origin.answer_format)
     if len(by_format) > 1:
         texts = "; ".join(f"{rows[0].place}: verifier {name}" for name, rows in by_format.items())
         raise UserError(f"rows were judged in different ways ({texts}); --set data.answer_format=…")
-    return responses[0].answer_format or "any"
+    return origin_of(responses[0]).answer_format or "any"
 
 
-def judged_rows(
-    responses: Sequence[ImportedResponse],
+def origin_of(response: Response) -> Origin:
+    """Return where a response of a file stood."""
+    assert response.origin is not None
+    return response.origin
+
+
+def judged(
+    responses: Sequence[Response],
     verifier: Verifier,
     on_batch: Callable[[int], None] = lambda count: None,
-) -> list[dict[str, Any]]:
-    """Judge each response as a row. The rows of a problem are adjacent, and the problems in the
-    order in which they first come. `on_batch` gets the number of responses of each batch."""
+) -> list[Response]:
+    """Return the responses with their verdicts, and with their numbers among those to a problem.
+
+    Those to a problem are adjacent, and the problems in the order in which they first come.
+    `on_batch` gets the number of responses of each batch.
+    """
     by_problem = by_key(responses, lambda response: response.problem.id).values()
     numbered = [pair for part in by_problem for pair in enumerate(part)]
-    rows = []
+    finished = []
     for start in range(0, len(numbered), _BATCH):
         batch = numbered[start : start + _BATCH]
-        attempts = [attempt_of({**item.problem.row, **item.values}) for _, item in batch]
-        verifications = verifier.verify_many(attempts)
+        verifications = verifier.verify_many([response.attempt for _, response in batch])
         for (sample, response), verification in zip(batch, verifications, strict=True):
-            rows.append(
-                row_of(
-                    response.problem,
-                    sample,
-                    response.values,
-                    verification,
-                    reward(verification),
+            finished.append(
+                replace(
+                    response,
+                    sample=sample,
+                    verification=verification,
+                    reward=reward(verification),
                 )
             )
         on_batch(len(batch))
-    return rows
+    return finished

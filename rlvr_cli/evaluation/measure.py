@@ -2,17 +2,19 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Sequence
 
 from rlvr_cli.console.tables import sampling_in_words
 from rlvr_cli.core.seeds import problem_seeds
-from rlvr_cli.core.text import numbers_first
-from rlvr_cli.core.types import Group, Prompt, SamplingParams, by_key
-from rlvr_cli.data.rows import response_row
-from rlvr_cli.evaluation.estimators import cons_estimate, mean, pass_estimate
-from rlvr_cli.evaluation.report import Cluster, tally_of
+from rlvr_cli.core.step_figures import SampledFigures
+from rlvr_cli.core.types import Group, Prompt, SamplingParams
+from rlvr_cli.evaluation.estimators import mean, pass_estimate
+from rlvr_cli.evaluation.figures import JudgedProblem, by_value, figures_of
+from rlvr_cli.evaluation.held_out import Measured
+from rlvr_cli.evaluation.task import Deliver
 from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.setup.session import Session
+from verifiers import Verifier
 
 _MOST_LEVELS = 12
 
@@ -30,9 +32,6 @@ REFLECTIONS = (
 )
 """Words of self-checking, of which the papers count some in their "aha moments"."""
 _REFLECTION = re.compile(rf"\b(?:{'|'.join(REFLECTIONS)})\b")
-
-Evaluation = dict[str, Any]
-"""The figures of one evaluation with its settings, as JSON values (`summarize`)."""
 
 
 def evaluate(
@@ -57,51 +56,57 @@ def evaluate(
     return sampler.judge(remaining, stream, on_group=on_group)
 
 
+def respond(
+    session: Session,
+    prompts: Sequence[Prompt],
+    params: SamplingParams,
+    finished: Container[str],
+    verifier: Verifier,
+    deliver: Deliver,
+) -> dict[str, str]:
+    """Sample and judge the responses of the session's policy (`Task.respond`). None is missing."""
+    sampler = Sampler(session.engine, session.policy.tokenizer, verifier)
+
+    def on_group(group: Group) -> None:
+        tokens = sum(rollout.n_tokens or 0 for rollout in group.rollouts)
+        deliver({group.prompt.problem.id: group.rollouts}, tokens)
+
+    evaluate(sampler, prompts, params, session.plan.config.seed, on_group, finished)
+    return {}
+
+
 def prompt_seeds(prompts: Sequence[Prompt], seed: int) -> list[int]:
     """Return the seed of each prompt's first response."""
     return problem_seeds([prompt.problem for prompt in prompts], seed)
 
 
-def held_out_metrics(sets: Mapping[str, Evaluation]) -> dict[str, Any]:
-    """Return the metrics of a step's held-out sets. Those after the first set end in `/NAME`."""
-    metrics: dict[str, Any] = {}
-    for name, figures in sets.items():
-        low, high = figures["interval"] or (None, None)
-        suffix = f"/{name}" if metrics else ""
-        metrics[f"held_out_pass@1{suffix}"] = figures["pass@1"]
-        metrics[f"held_out_pass@1_low{suffix}"] = low
-        metrics[f"held_out_pass@1_high{suffix}"] = high
-        metrics[f"held_out_cons@k{suffix}"] = figures["cons@k"]
-        metrics.setdefault("held_out_by_level", figures["by_level"])
-    return metrics
-
-
 def summarize(
-    groups: Sequence[Group], params: SamplingParams, cluster: Cluster, has_format: bool = True
-) -> Evaluation:
-    """Summarize all groups.
+    problems: Sequence[JudgedProblem], params: SamplingParams, has_format: bool = True
+) -> Measured:
+    """Compute the figures of a held-out set.
 
     pass@1 and its 95 % interval over problems are None if no response was judged, and cons@k of all
     samples if no problem has that many judged responses. `has_format`: the prompt asks for a
     format.
     """
-    metrics = rollout_metrics(groups, has_format)
-    tallies = [tally_of(list(map(response_row, group.rollouts)), cluster) for group in groups]
-    pass_at_1_estimate = pass_estimate(tallies, 1)
-    consensus = cons_estimate(tallies, params.samples)
-    return {
-        "pass@1": metrics["pass@1"],
-        "interval": pass_at_1_estimate["interval"] if pass_at_1_estimate else None,
-        "cons@k": consensus["value"] if consensus else None,
-        "problems": len(groups),
-        **vars(params),
-        "format_share": metrics["format_share"],
-        "cut_off_share": metrics["cut_off_share"],
-        "response_length": metrics["response_length"],
-        "verdicts": metrics["verdicts"],
-        "by_level": by_level(groups),
-        "settings": sampling_in_words(len(groups), vars(params)),
-    }
+    figures = figures_of(problems, ks=(1, params.samples), has_format=has_format)
+    pass_at_1 = figures.pass_at[1]
+    consensus = figures.cons_at[params.samples]
+    return Measured.model_validate(
+        {
+            "pass@1": None if pass_at_1 is None else pass_at_1.value,
+            "interval": None if pass_at_1 is None else pass_at_1.interval,
+            "cons@k": None if consensus is None else consensus.value,
+            "problems": figures.problems,
+            **vars(params),
+            "format_share": figures.format_share,
+            "cut_off_share": figures.cut_off_share,
+            "response_length": figures.response_length,
+            "verdicts": {verdict.value: count for verdict, count in figures.verdicts.items()},
+            "by_level": by_level(problems),
+            "settings": sampling_in_words(figures.problems, params),
+        }
+    )
 
 
 def pass_at_1(groups: Sequence[Group]) -> float | None:
@@ -115,15 +120,19 @@ def pass_at_1(groups: Sequence[Group]) -> float | None:
     return mean(shares)
 
 
-def by_level(groups: Sequence[Group]) -> dict[str, float | None]:
+def by_level(problems: Sequence[JudgedProblem]) -> dict[str, float | None]:
     """Compute pass@1 for each value of the problems' field `level`.
 
     The result is empty if a problem lacks the field, or if a table cannot hold the values.
     """
-    parts = by_key(groups, lambda group: str(group.prompt.problem.extra.get("level")))
+    parts = by_value(problems, "level")
     if str(None) in parts or len(parts) > _MOST_LEVELS:
         return {}
-    return {level: pass_at_1(parts[level]) for level in sorted(parts, key=numbers_first)}
+    levels = {}
+    for level, part in parts.items():
+        estimate = pass_estimate([problem.tally for problem in part], 1)
+        levels[level] = None if estimate is None else estimate.value
+    return levels
 
 
 def checks_itself(text: str) -> bool:
@@ -133,7 +142,7 @@ def checks_itself(text: str) -> bool:
     return any(word in lowered for word in REFLECTIONS) and bool(_REFLECTION.search(lowered))
 
 
-def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[str, Any]:
+def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> SampledFigures:
     """Summarize all that a step sampled, before the group filter.
 
     Verdicts are counted by name, and each reward's mean is before its weight. format_share is None
@@ -147,19 +156,19 @@ def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> dict[st
     for rollout in rollouts:
         for name, value in rollout.rewards.items():
             rewards.setdefault(name, []).append(value)
-    return {
-        "reward": mean(r.reward for r in rollouts if r.reward is not None),
-        "pass@1": pass_at_1(groups),
-        "response_length": mean(tokens),
+    return SampledFigures(
+        reward=mean(r.reward for r in rollouts if r.reward is not None),
+        pass_at_1=pass_at_1(groups),
+        response_length=mean(tokens),
         # The mean of -log p over samples of p estimates its entropy.
-        "sampled_entropy": mean(-value for value in logprobs),
-        "reflections": mean(checks_itself(rollout.text) for rollout in rollouts),
-        "mixed_share": mean(group.is_mixed for group in groups),
-        "format_share": mean(verdict.format_ok for verdict in judged) if has_format else None,
-        "unjudged_share": mean(not r.has_verdict for r in rollouts),
-        "cut_off_share": mean(r.completion.finish_reason == "length" for r in rollouts),
-        "groups_sampled": len(groups),
-        "tokens_sampled": sum(tokens),
-        "verdicts": dict(Counter(sorted(v.verdict.value for v in judged))),
-        **{f"reward/{name}": mean(values) for name, values in rewards.items()},
-    }
+        sampled_entropy=mean(-value for value in logprobs),
+        reflections=mean(checks_itself(rollout.text) for rollout in rollouts),
+        mixed_share=mean(group.is_mixed for group in groups),
+        format_share=mean(verdict.format_ok for verdict in judged) if has_format else None,
+        unjudged_share=mean(not r.has_verdict for r in rollouts),
+        cut_off_share=mean(r.completion.finish_reason == "length" for r in rollouts),
+        groups_sampled=len(groups),
+        tokens_sampled=sum(tokens),
+        verdicts=dict(Counter(sorted(v.verdict.value for v in judged))),
+        rewards={name: mean(values) for name, values in rewards.items()},
+    )

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import chain
 
-from rlvr_cli.evaluation.curves import AXES, Curve, Run, curve, on_a_grid, smoothed
+from rlvr_cli.evaluation.curves import AXES, Curve, MeasuredRun, curve, on_a_grid, smoothed
 
 COLORS = (
     "#1f77b4",
@@ -23,16 +23,16 @@ WIDTH, HEIGHT, MARGIN = 300, 220, 45
 Curves = Mapping[str, Sequence[Curve]]
 
 
-def picture(runs: Mapping[str, Sequence[Run]], figure: str, bands: bool = False) -> str:
+def picture(runs: Mapping[str, Sequence[MeasuredRun]], figure: str, bands: bool = False) -> str:
     """Draw four panels: pass@1 over each axis, and another figure over steps.
 
     A thick line is the mean of the seeds. A thin line is a seed, or with `bands` a pale area goes
     from the lowest seed to the highest.
     """
     panels = []
-    for axis, unit in AXES.items():
+    for axis in AXES:
         curves = {arm: [curve(run, axis) for run in seeds] for arm, seeds in runs.items()}
-        panels.append(panel(f"pass@1 by {unit}", curves, bands))
+        panels.append(panel(f"pass@1 by {axis.unit}", curves, bands))
     figures = {arm: [smoothed(run, figure) for run in seeds] for arm, seeds in runs.items()}
     panels.append(panel(f"{figure.replace('_', ' ')} by steps", figures, bands))
     placed = [f'<g transform="translate({i * WIDTH},20)">{svg}</g>' for i, svg in enumerate(panels)]

@@ -1,43 +1,35 @@
-"""Compute the published figures from judged response rows, as JSON values: those of a result, and
-its difference from another."""
+"""Report results: the figures of each, its difference from another, and both as JSON."""
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from rlvr_cli.config.problem_sets import known_sets
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.text import numbers_first, plural
-from rlvr_cli.core.types import WITHOUT_VERDICT, by_key
-from rlvr_cli.data.fields import BadRowError, first_step, value_at
-from rlvr_cli.data.rows import ROW_KEYS, ResponseRow, attempt_of
-from rlvr_cli.data.sources import find_spec, known_sets
+from rlvr_cli.core.figures import Estimate, PairedDifference
+from rlvr_cli.core.report import Comparison, Entry, Fingerprint, Speed
+from rlvr_cli.core.text import plural
+from rlvr_cli.core.types import Response
+from rlvr_cli.data.fields import first_step
+from rlvr_cli.data.rows import RESPONSE_KEYS
+from rlvr_cli.data.sources import find_spec
 from rlvr_cli.evaluation.estimators import (
-    Estimate,
+    Chance,
     Tally,
     cons_at_k,
-    cons_estimate,
     default_ks,
-    mean,
     paired_difference,
     pass_estimate,
     pass_of_tally,
 )
-from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
-from verifiers import Verifier
-
-Cluster = Callable[[Sequence[str]], list[int]] | None
-"""A function that gives equal answers the same number, or None without cons@k."""
-UNJUDGED = frozenset(WITHOUT_VERDICT)
-
-
-@dataclass(frozen=True)
-class JudgedProblem:
-    """The responses to one problem, and their tally."""
-
-    id: str
-    rows: tuple[ResponseRow, ...]
-    tally: Tally
+from rlvr_cli.evaluation.figures import (
+    JudgedProblem,
+    by_value,
+    field_value,
+    figures_of,
+    tally_of,
+)
+from rlvr_cli.evaluation.fingerprint import differences
+from verifiers import Format, Verifier
 
 
 @dataclass(frozen=True)
@@ -50,30 +42,19 @@ class Result:
     problems: tuple[JudgedProblem, ...]
     any_form: Estimate | None = None
     """pass@1 if a right answer counts in any form, or None if the verdicts take any form anyway."""
-    speed: dict[str, float] | None = None
-    """Tokens that this command sampled, and their seconds."""
+    speed: Speed | None = None
+    """That of the tokens that this command sampled."""
 
     @property
-    def rows(self) -> list[ResponseRow]:
-        """Return the rows of all problems."""
-        return [row for problem in self.problems for row in problem.rows]
+    def responses(self) -> list[Response]:
+        """Return the responses to all problems."""
+        return [response for problem in self.problems for response in problem.responses]
 
-
-def judged_problems(rows: Iterable[ResponseRow], cluster: Cluster) -> tuple[JudgedProblem, ...]:
-    """Group the rows by problem, in the order in which the problems first come."""
-    parts = by_key(rows, lambda row: row["id"]).items()
-    return tuple(JudgedProblem(id, tuple(part), tally_of(part, cluster)) for id, part in parts)
-
-
-def tally_of(rows: Sequence[ResponseRow], cluster: Cluster) -> Tally:
-    """Tally the judged responses to one problem. All right ones count as one answer."""
-    judged = [row for row in rows if row["verdict"] not in UNJUDGED]
-    correct = sum(row["verdict"] == "correct" for row in judged)
-    wrong = [row["extracted"] for row in judged if row["verdict"] == "wrong" and row["extracted"]]
-    numbers = range(len(wrong)) if cluster is None else cluster(wrong)
-    sizes = sorted(Counter(numbers).values(), reverse=True)
-    silent = len(judged) - correct - len(wrong)
-    return Tally(correct, tuple(sizes), silent)
+    @property
+    def answer_format(self) -> Format:
+        """Return the format that the verdicts ask for, or `any` if that is not known."""
+        judging = self.fingerprint.judging
+        return "any" if judging is None else judging.answer_format
 
 
 def count_any_form(result: Result, verifier: Verifier) -> Result:
@@ -81,22 +62,17 @@ def count_any_form(result: Result, verifier: Verifier) -> Result:
 
     `verifier` must take any form. It judges the responses that are not right already.
     """
-    if result.fingerprint.get("verifier", {}).get("format", "any") == "any":
+    if result.answer_format == "any":
         return result
-    missed = [row for row in result.rows if row["verdict"] != "correct"]
-    verifications = iter(verifier.verify_many([attempt_of(row) for row in missed]))
+    missed = [response for response in result.responses if not response.is_correct]
+    verifications = iter(verifier.verify_many([response.attempt for response in missed]))
     tallies = []
     for problem in result.problems:
-        rows = []
-        for row in problem.rows:
-            if row["verdict"] != "correct":
-                verification = next(verifications)
-                row = {
-                    "verdict": verification.verdict.value,
-                    "extracted": verification.extracted,
-                }
-            rows.append(row)
-        tallies.append(tally_of(rows, cluster=None))
+        responses = [
+            response if response.is_correct else replace(response, verification=next(verifications))
+            for response in problem.responses
+        ]
+        tallies.append(tally_of(responses))
     return replace(result, any_form=pass_estimate(tallies, 1))
 
 
@@ -106,7 +82,7 @@ def chosen_ks(requested: Sequence[int], result: Result) -> list[int]:
     If none are, they are 1, 2, 4, … up to the smallest number of judged responses of a problem that
     has any. Raises UserError if no problem has as many responses as the largest.
     """
-    sizes = [len(problem.rows) for problem in result.problems]
+    sizes = [len(problem.responses) for problem in result.problems]
     largest = max(requested, default=1)
     if largest > max(sizes):
         limit = plural(max(sizes), "response")
@@ -117,78 +93,33 @@ def chosen_ks(requested: Sequence[int], result: Result) -> list[int]:
     return default_ks(min(judged or sizes))
 
 
-def figures(
-    problems: Sequence[JudgedProblem], ks: Sequence[int], has_format: bool = True
-) -> dict[str, Any]:
-    """Compute all figures of a set of problems.
-
-    pass@k and cons@k leave out responses that were not judged (timeouts, unreadable golds) and
-    problems with fewer than k judged ones. Shares and the mean length are over all responses for
-    which they are known. format_share is None without `has_format`.
-    """
-    tallies = [problem.tally for problem in problems]
-    rows = [row for problem in problems for row in problem.rows]
-    verdicts = Counter(sorted(row["verdict"] for row in rows))
-    ends = [row["finish_reason"] for row in rows if row["finish_reason"] is not None]
-    lengths = [row["n_tokens"] for row in rows if row["n_tokens"] is not None]
-    return {
-        "problems": len(problems),
-        "responses": len(rows),
-        "pass@k": {str(k): pass_estimate(tallies, k) for k in ks},
-        "cons@k": {str(k): cons_estimate(tallies, k) for k in ks},
-        "format_share": mean(row["format_ok"] for row in rows) if has_format else None,
-        "cut_off_share": mean(end == "length" for end in ends),
-        "timeouts": verdicts["timeout"],
-        "unparseable_golds": verdicts["unparseable_gold"],
-        "response_length": mean(lengths),
-        "verdicts": dict(verdicts),
-    }
-
-
-def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> dict[str, Any]:
-    """Build a result's entry in `report.json`."""
-    has_format = result.fingerprint["verifier"]["format"] != "any"
+def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> Entry:
+    """Compute what a report says of a result."""
+    has_format = result.answer_format != "any"
     spec = find_spec(result.data) if result.data in known_sets() else None
-    entry = {
-        "model": result.model,
-        "data": result.data,
-        "data_version": None if spec is None else spec.version,
-        "fingerprint": result.fingerprint,
-        **figures(result.problems, ks, has_format),
-    }
-    if result.any_form is not None:
-        entry["any_form"] = result.any_form
-    if by:
-        entry["by"] = {
+    return Entry(
+        model=result.model,
+        data=result.data,
+        data_version=None if spec is None else spec.version,
+        fingerprint=result.fingerprint,
+        figures=figures_of(result.problems, ks, has_format),
+        any_form=result.any_form,
+        by={
             field: {
-                value: figures(part, ks, has_format)
+                value: figures_of(part, ks, has_format)
                 for value, part in by_value(result.problems, field).items()
             }
             for field in by
-        }
-    return entry
+        },
+    )
 
 
-def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
-    """Group the problems by the value of a field. The values are sorted, numbers by size."""
-    parts = by_key(problems, lambda problem: str(field_value(problem.rows[0], field)))
-    return {value: parts[value] for value in sorted(parts, key=numbers_first)}
-
-
-def field_value(row: Mapping[str, Any], field: str) -> Any:
-    """Return the value of a field of `--by`. Raises UserError if its path may mean several."""
-    try:
-        return value_at(row, field)
-    except BadRowError as error:
-        raise UserError(f"--by {field}: {error}") from None
-
-
-def check_fields(by: Sequence[str], rows: Sequence[Mapping[str, Any]], data: str) -> None:
-    """Raise UserError for a path of a field that no row of the set's problems has. Fields of a
-    response do not count."""
-    names = sorted({key for row in rows for key in row} - {*ROW_KEYS, "rewards", "places"})
+def check_fields(by: Sequence[str], extras: Sequence[Mapping[str, object]], data: str) -> None:
+    """Raise UserError for a path of a field that no problem of a set has, of which `extras` are the
+    other fields. Fields of a response do not count."""
+    names = sorted({key for extra in extras for key in extra} - RESPONSE_KEYS)
     for field in by:
-        values = [field_value(row, field) for row in rows]
+        values = [field_value(extra, field) for extra in extras]
         has_value = any(value is not None for value in values)
         if field not in names and not (has_value and first_step(field) in names):
             has = f"it has {', '.join(names)}" if names else "its problems have no fields"
@@ -201,7 +132,7 @@ def check_comparable(data: str, texts: Mapping[str, str | None], baseline: Resul
     `texts` has the text of each problem by its id, or None if it is not known. An id of the
     baseline must be among them, and must not have another text there.
     """
-    other_texts = {problem.id: problem.rows[0]["problem"] for problem in baseline.problems}
+    other_texts = {problem.id: problem.text for problem in baseline.problems}
     shared = texts.keys() & other_texts.keys()
     for identity in sorted(shared):
         text = texts[identity]
@@ -215,9 +146,9 @@ def check_comparable(data: str, texts: Mapping[str, str | None], baseline: Resul
         )
 
 
-def compare(result: Result, baseline: Result, ks: Sequence[int]) -> dict[str, Any]:
+def compare(result: Result, baseline: Result, ks: Sequence[int]) -> Comparison:
     """Compare two results problem by problem. Raises UserError if no problem can be compared."""
-    texts = {problem.id: problem.rows[0]["problem"] for problem in result.problems}
+    texts = {problem.id: problem.text for problem in result.problems}
     check_comparable(result.data, texts, baseline)
     by_id = {problem.id: problem for problem in baseline.problems}
     shared = [(problem, by_id[problem.id]) for problem in result.problems if problem.id in by_id]
@@ -226,34 +157,41 @@ def compare(result: Result, baseline: Result, ks: Sequence[int]) -> dict[str, An
         raise UserError(
             f"--against: no problem of {result.data} has judged responses on both sides"
         )
-    entry: dict[str, Any] = {
-        "model": result.model,
-        "data": result.data,
-        "against": baseline.model,
-        "against_data": baseline.data,
-        "baseline": baseline.model,
-        "problems": len(pairs),
-        "missing": len(result.problems) - len(shared),
-        "only_there": len(baseline.problems) - len(shared),
-        "other_golds": [a.id for a, b in shared if _golds_differ(a, b)],
-        "unjudged": len(shared) - len(pairs),
-        "differs": differences(result.fingerprint, baseline.fingerprint),
-    }
-    for name, estimator in (("pass@k", pass_of_tally), ("cons@k", cons_at_k)):
-        entry[name] = {}
-        for k in ks:
-            enough = [(a, b) for a, b in pairs if min(a.n, b.n) >= k]
-            if enough:
-                entry[name][str(k)] = paired_difference(
-                    [estimator(a, k).value for a, _ in enough],
-                    [estimator(b, k).value for _, b in enough],
-                )
-    return entry
+    return Comparison(
+        model=result.model,
+        data=result.data,
+        against=baseline.model,
+        against_data=baseline.data,
+        baseline=baseline.model,
+        problems=len(pairs),
+        missing=len(result.problems) - len(shared),
+        only_there=len(baseline.problems) - len(shared),
+        other_golds=[a.id for a, b in shared if _golds_differ(a, b)],
+        unjudged=len(shared) - len(pairs),
+        differs=differences(result.fingerprint.row, baseline.fingerprint.row),
+        pass_at=_paired(pairs, ks, pass_of_tally),
+        cons_at=_paired(pairs, ks, cons_at_k),
+    )
 
 
-def compare_with_first(
-    results: Sequence[Result], entries: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def _paired(
+    pairs: Sequence[tuple[Tally, Tally]],
+    ks: Sequence[int],
+    estimator: Callable[[Tally, int], Chance],
+) -> dict[int, PairedDifference]:
+    """Compute the differences at each k for which a pair has enough responses."""
+    by_k = {}
+    for k in ks:
+        enough = [(a, b) for a, b in pairs if min(a.n, b.n) >= k]
+        if enough:
+            by_k[k] = paired_difference(
+                [estimator(a, k).value for a, _ in enough],
+                [estimator(b, k).value for _, b in enough],
+            )
+    return by_k
+
+
+def compare_with_first(results: Sequence[Result], entries: Sequence[Entry]) -> list[Comparison]:
     """Compare each result, at the k of its entry, with the first before it on the same problems.
 
     Those on a set of its name come first. Sets of other names, such as two files, have a problem in
@@ -261,13 +199,12 @@ def compare_with_first(
     """
     comparisons = []
     for number, result in enumerate(results):
-        ks = [int(k) for k in entries[number]["pass@k"]]
         for earlier in sorted(results[:number], key=lambda other: other.data != result.data):
             try:
-                comparison = compare(result, earlier, ks)
+                comparison = compare(result, earlier, entries[number].ks)
             except UserError:  # they have no problem in common
                 continue
-            if earlier.data == result.data or not comparison["other_golds"]:
+            if earlier.data == result.data or not comparison.other_golds:
                 comparisons.append(comparison)
                 break
     return comparisons
@@ -275,6 +212,5 @@ def compare_with_first(
 
 def _golds_differ(problem: JudgedProblem, other: JudgedProblem) -> bool:
     """Return whether the gold answers of a problem are known in two results, and differ."""
-    gold = problem.rows[0].get("answer")
-    other_gold = other.rows[0].get("answer")
-    return gold is not None and other_gold is not None and str(gold) != str(other_gold)
+    is_known = problem.gold is not None and other.gold is not None
+    return is_known and problem.gold != other.gold

@@ -13,25 +13,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, jsonl_line, parse_json
+from rlvr_cli.core.report import Fingerprint, Report
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import by_key
-from rlvr_cli.data.rows import JudgedRow, ResponseRow, stored_rows
+from rlvr_cli.core.types import Label, Response, by_key
+from rlvr_cli.data.rows import JudgedRow, as_row, stored_responses
 from rlvr_cli.data.sources import bare_name
-from rlvr_cli.evaluation.fingerprint import Fingerprint, differences
-from rlvr_cli.evaluation.report import Cluster, Result, judged_problems
+from rlvr_cli.evaluation.figures import Cluster, judged_problems
+from rlvr_cli.evaluation.fingerprint import differences
+from rlvr_cli.evaluation.report import Result
 
 _REPORT = "report.json"
 _RESPONSES = "responses"
 _UNFINISHED = "unfinished"
-_BEGAN = "began"
-"""The key under which each unfinished row keeps when the evaluation began."""
 _SHOWN = 10
 _LARGEST_REPORT = 256 << 20
 _LONGEST_NAME = 180
@@ -42,6 +42,12 @@ class _Stored(BaseModel):
     """A part of a result's files, with unknown keys allowed."""
 
     model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+
+class _Beginning(_Stored):
+    """What any line of an unfinished result says of its beginning."""
+
+    began: str
 
 
 class _DoneProblem(_Stored):
@@ -57,6 +63,13 @@ class _Entry(_Stored):
     fingerprint: JsonObject
 
 
+class _Names(_Stored):
+    """What a row of several results says of its own, among the other fields of its problem."""
+
+    model: object = None
+    problem_set: object = None
+
+
 class _Report(_Stored):
     """A finished report.json."""
 
@@ -64,7 +77,7 @@ class _Report(_Stored):
 
 
 class PartialResult:
-    """The rows of one result by problem, in a file too unless `path` is None.
+    """The judged responses of one result by problem, in a file too unless `path` is None.
 
     Each line of the file has the fingerprint and the rows of one problem, so that only the problem
     of a line torn by a power cut is sampled again. Raises UserError if the file has other settings.
@@ -80,8 +93,8 @@ class PartialResult:
         self.path = path
         self.fingerprint = fingerprint
         self.began = began
-        self.rows_of: dict[str, list[ResponseRow]] = {}
-        """The rows by the problem's id."""
+        self.responses_to: dict[str, Sequence[Response]] = {}
+        """The responses by the problem's id."""
         self.dropped = 0
         """Lines of the file that could not be read, whose problems are sampled again."""
         if path is None:
@@ -90,7 +103,7 @@ class PartialResult:
         if path.is_symlink() or path.exists():
             with files.open_regular(path, follow=False) as file:
                 lines = file.read()
-        current = parse_json(jsonl_line(fingerprint))  # as a file gives it back
+        current = parse_json(jsonl_line(fingerprint.row))  # as a file gives it back
         for line in filter(None, lines.split(b"\n")):
             try:
                 problem = _DoneProblem.model_validate(parse_json(line))
@@ -100,32 +113,28 @@ class PartialResult:
             _refuse_other_settings(path, current, problem.fingerprint)
             ids = {row.id for row in problem.rows}
             if len(ids) == 1 and len(problem.rows) == samples:
-                self.rows_of[ids.pop()] = [row.values for row in problem.rows]
+                self.responses_to[ids.pop()] = [row.answered for row in problem.rows]
             else:
                 self.dropped += 1
-        files.write_atomically(path, "".join(map(self._line, self.rows_of.values())))
+        files.write_atomically(path, "".join(map(self._line, self.responses_to.values())))
 
-    def _line(self, rows: Sequence[ResponseRow]) -> str:
-        return jsonl_line({"fingerprint": self.fingerprint, _BEGAN: self.began, "rows": rows})
+    def _line(self, responses: Sequence[Response]) -> str:
+        rows = [as_row(response) for response in responses]
+        return jsonl_line({"fingerprint": self.fingerprint.row, "began": self.began, "rows": rows})
 
-    def add(self, identity: str, rows: Sequence[ResponseRow]) -> None:
-        """Store the rows of a finished problem. They are on the disk when this returns."""
-        self.add_all({identity: rows})
+    def add(self, problems: Mapping[str, Sequence[Response]]) -> None:
+        """Store the responses to finished problems by their ids. They are on the disk when this
+        returns: one wait for it does for all."""
+        if self.path is not None and problems:
+            files.append_line(self.path, "".join(map(self._line, problems.values())))
+        self.responses_to.update(problems)
 
-    def add_all(self, problems: Mapping[str, Sequence[ResponseRow]]) -> None:
-        """Store the rows of finished problems by their ids. One wait for the disk does for all."""
-        lines = {identity: self._line(rows) for identity, rows in problems.items()}
-        if self.path is not None and lines:
-            files.append_line(self.path, "".join(lines.values()))
-        for identity, line in lines.items():
-            self.rows_of[identity] = json.loads(line)["rows"]
-
-    def rows(self, identities: Iterable[str]) -> list[ResponseRow]:
-        """Return the rows of these problems, in their order."""
-        return [row for key in identities for row in self.rows_of[key]]
+    def responses(self, identities: Iterable[str]) -> list[Response]:
+        """Return the responses to these problems, in their order."""
+        return [response for key in identities for response in self.responses_to[key]]
 
 
-def _refuse_other_settings(path: Path, current: Fingerprint, stored: Fingerprint) -> None:
+def _refuse_other_settings(path: Path, current: JsonObject, stored: JsonObject) -> None:
     """Raise UserError if the fingerprint of a line of an unfinished result is another."""
     differing = differences(current, stored)
     if differing:
@@ -165,10 +174,11 @@ class ResultDirectory:
     def _beginning(self) -> datetime:
         for path in sorted((self.directory / _UNFINISHED).glob("*.jsonl")):
             with (
-                suppress(OSError, ValueError, KeyError, TypeError),
+                suppress(OSError, ValueError),
                 files.open_regular(path) as file,
             ):
-                return datetime.fromisoformat(str(parse_json(file.readline())[_BEGAN]))
+                first = _Beginning.model_validate(parse_json(file.readline()))
+                return datetime.fromisoformat(first.began)
         return files.first_written(self.directory)
 
     def unfinished(self, name: str, fingerprint: Fingerprint, samples: int) -> PartialResult:
@@ -178,15 +188,16 @@ class ResultDirectory:
             path = self.directory / _UNFINISHED / f"{name}.jsonl"
             return PartialResult(path, fingerprint, samples, self.began)
 
-    def finish(self, report: Mapping[str, Any], rows: Mapping[str, Sequence[ResponseRow]]) -> None:
+    def finish(self, report: Report, results: Sequence[Result]) -> None:
         """Write the rows in order and then the report, atomically. Remove partial results."""
         self.hold()
         with files.writing(f"--out {self.directory}"):
             (self.directory / _RESPONSES).mkdir(parents=True, exist_ok=True)
-            for name, result_rows in rows.items():
-                text = "".join(map(jsonl_line, result_rows))
+            names = file_names([(result.model, result.data) for result in results])
+            for name, result in zip(names, results, strict=True):
+                text = "".join(jsonl_line(as_row(response)) for response in result.responses)
                 files.write_atomically(self.directory / _RESPONSES / f"{name}.jsonl", text)
-            text = json.dumps(report, indent=2, ensure_ascii=False, default=str) + "\n"
+            text = json.dumps(report.row, indent=2, ensure_ascii=False, default=str) + "\n"
             files.write_atomically(self.directory / _REPORT, text)
         shutil.rmtree(self.directory / _UNFINISHED, ignore_errors=True)
 
@@ -230,20 +241,17 @@ def read_results(path: Path, cluster: Cluster, option: str = "--against") -> lis
     if not path.exists():
         raise UserError(f"{option} {path}: no such result or file")
 
-    def read(file: Path) -> list[ResponseRow]:
-        rows = list(stored_rows(file))
-        if not rows:
+    def read(file: Path) -> list[Response]:
+        responses = list(stored_responses(file))
+        if not responses:
             raise UserError(f"{option} {file}: no rows in it")
-        return rows
+        return responses
 
     if not path.is_dir():
-        parts = by_key(
-            read(path),
-            lambda row: (str(row.get("model") or path), str(row.get("problem_set") or "")),
-        )
+        parts = by_key(read(path), lambda response: _label(response, path))
         return [
-            Result(model, data, {}, judged_problems(rows, cluster))
-            for (model, data), rows in parts.items()
+            Result(*label, Fingerprint(), judged_problems(responses, cluster))
+            for label, responses in parts.items()
         ]
     try:
         text = files.read_regular(path / _REPORT, _LARGEST_REPORT)
@@ -254,8 +262,14 @@ def read_results(path: Path, cluster: Cluster, option: str = "--against") -> lis
     names = file_names([(entry.model, entry.data) for entry in entries])
     for entry, name in zip(entries, names, strict=True):
         judged = judged_problems(read(path / _RESPONSES / f"{name}.jsonl"), cluster)
-        results.append(Result(entry.model, entry.data, entry.fingerprint, judged))
+        results.append(Result(entry.model, entry.data, Fingerprint(entry.fingerprint), judged))
     return results
+
+
+def _label(response: Response, path: Path) -> Label:
+    """Return the model and the problem set that the row of a response names."""
+    names = _Names.model_validate(response.problem.extra)
+    return Label(str(names.model or path), str(names.problem_set or ""))
 
 
 def find_match(model: str, data: str, baselines: Sequence[Result], path: Path) -> Result:

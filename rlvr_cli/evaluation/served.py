@@ -10,14 +10,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel, Field, ValidationError
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import plural, shortened
-from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.core.types import Problem, Response, SamplingParams
 from rlvr_cli.data.fields import message_text
+from rlvr_cli.evaluation.imported import finish_reason
 
 T = TypeVar("T")
 KEY_VARIABLE = "RLVR_API_KEY"
@@ -51,6 +54,7 @@ HAND_OVER_SECONDS = 0.1
 class Request:
     """A chat to which a server is to give some responses."""
 
+    problem: Problem
     messages: Sequence[Mapping[str, str]]
     samples: int
     seed: int
@@ -58,22 +62,58 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """A response as a server gave it."""
+    """The responses that a server gave to a request."""
 
-    text: str
-    """With the thought in front, between think tags, if the server keeps it apart."""
-    finish_reason: str | None
-    n_tokens: int | None
-    """Tokens of the response. None if the server counts only those of several together."""
-    mean_tokens: float
-    """Tokens of it and those that came with it, divided by their number."""
+    responses: Sequence[Response]
+    """The thought stands in front, between think tags, if the server keeps it apart."""
+    tokens: float
+    """Tokens of all of them. A server counts those of several together."""
+
+    def first(self, count: int) -> "Reply":
+        """Return the first responses, and their share of the tokens."""
+        kept = self.responses[:count]
+        return Reply(kept, self.tokens * len(kept) / len(self.responses))
+
+
+class _Model(BaseModel):
+    id: object
+
+
+class _Models(BaseModel):
+    """What is read of the list of models."""
+
+    data: list[_Model]
+
+
+class _Completion(BaseModel):
+    """What is read of a chat completion. Servers write much else."""
+
+    choices: list[object]
+    usage: object = None
+
+    @property
+    def tokens(self) -> int | None:
+        """Return the tokens of all its choices. Return None if the server does not count them."""
+        try:
+            return _Usage.model_validate(self.usage).completion_tokens
+        except ValidationError:
+            return None
+
+
+class _Usage(BaseModel):
+    completion_tokens: Annotated[int, Field(strict=True, ge=0, lt=MOST_TOKENS)]
+
+
+class _Choice(BaseModel):
+    message: dict[str, Any]
+    finish_reason: object = None
 
 
 class NoReplyError(Exception):
     """A request that stayed without an answer after its tries, with the reason."""
 
 
-Outcome = list[Reply] | NoReplyError
+Outcome = Reply | NoReplyError
 """What came of a request."""
 
 
@@ -150,11 +190,12 @@ class Server:
             except openai.OpenAIError as error:
                 raise self.failure(self._reason(error)) from None
         try:
-            return [str(row["id"]) for row in parse_json(self.content(response))["data"]]
-        except (ValueError, TypeError, KeyError):
+            listed = _Models.model_validate(parse_json(self.content(response)))
+        except ValueError:
             raise self.failure(
                 "what it answers to /models is no list of models; does the URL end in /v1?"
             ) from None
+        return [str(model.id) for model in listed.data]
 
     def ask(
         self,
@@ -185,7 +226,7 @@ class Server:
             async with self._client() as client:
                 for number, request in waiting:
                     try:
-                        outcomes[number] = await self._replies(client, request, params)
+                        outcomes[number] = await self._reply(client, request, params)
                     except NoReplyError as error:
                         outcomes[number] = error
 
@@ -200,7 +241,7 @@ class Server:
                 while tasks:
                     _, tasks = await asyncio.wait(tasks, timeout=HAND_OVER_SECONDS)
                     came = outcomes.values()
-                    is_answered = is_answered or any(isinstance(item, list) for item in came)
+                    is_answered = is_answered or any(isinstance(item, Reply) for item in came)
                     if is_answered:
                         hand_over()
                     elif len(outcomes) >= self.in_flight:
@@ -213,30 +254,30 @@ class Server:
         finally:
             hand_over()
 
-    async def _replies(self, client: Any, request: Request, params: SamplingParams) -> list[Reply]:
-        """Return the replies to a request. A server that gives fewer than asked for, as those do
-        that ignore `n`, is asked again for the rest. vLLM refuses `n` if it takes no chance."""
-        replies: list[Reply] = []
-        while len(replies) < request.samples:
-            left = request.samples - len(replies) if params.temperature else 1
-            seed = (request.seed + len(replies)) % LARGEST_SEED
-            replies += (await self._send(client, request.messages, params, left, seed))[:left]
-        return replies
+    async def _reply(self, client: Any, request: Request, params: SamplingParams) -> Reply:
+        """Return the reply to a request. A server that gives fewer responses than asked for, as
+        those do that ignore `n`, is asked again for the rest. vLLM refuses `n` if it takes no
+        chance."""
+        responses: list[Response] = []
+        tokens = 0.0
+        while len(responses) < request.samples:
+            left = request.samples - len(responses) if params.temperature else 1
+            seed = (request.seed + len(responses)) % LARGEST_SEED
+            part = await self._send(client, request, params, left, seed)
+            part = part.first(left)
+            responses += part.responses
+            tokens += part.tokens
+        return Reply(responses, tokens)
 
     async def _send(
-        self,
-        client: Any,
-        messages: Sequence[Mapping[str, str]],
-        params: SamplingParams,
-        samples: int,
-        seed: int,
-    ) -> list[Reply]:
+        self, client: Any, request: Request, params: SamplingParams, samples: int, seed: int
+    ) -> Reply:
         import httpx2
         import openai
 
         body = {
             "model": self.model,
-            "messages": messages,
+            "messages": request.messages,
             "n": samples,
             "seed": seed,
             "temperature": params.temperature,
@@ -263,7 +304,7 @@ class Server:
             raise NoReplyError(self._reason(error)) from None
         except TimeoutError:
             raise NoReplyError(f"no whole reply within {longest:g} s") from None
-        return read_replies(self.content(response))
+        return read_reply(self.content(response), request.problem)
 
     def _reason(self, error: Exception) -> str:
         """Say in a line why a request failed, and what to do if that is known."""
@@ -391,41 +432,48 @@ def is_this_machine(host: str) -> bool:
         return False
 
 
-def read_replies(body: bytes) -> list[Reply]:
+def read_reply(body: bytes, problem: Problem) -> Reply:
     """Read the choices of a chat completion. Raises NoReplyError if there are none."""
     try:
-        completion = parse_json(body)
+        completion = _Completion.model_validate(parse_json(body))
+    except ValidationError:
+        raise NoReplyError("the reply has no choices") from None
     except ValueError:
         raise NoReplyError("the reply is no JSON") from None
-    choices = completion.get("choices") if isinstance(completion, dict) else None
-    if not isinstance(choices, list) or not choices:
+    if not completion.choices:
         raise NoReplyError("the reply has no choices")
-    usage = completion.get("usage")
-    n_tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    if type(n_tokens) is not int or not 0 <= n_tokens < MOST_TOKENS:
-        n_tokens = None
-    replies = []
-    for choice in choices:
-        message = choice.get("message") if isinstance(choice, dict) else None
-        if not isinstance(message, dict):
-            raise NoReplyError("a choice of the reply has no message")
-        finish_reason = choice.get("finish_reason")
-        replies.append(
-            Reply(
-                text=message_text(message) or "",
-                finish_reason=finish_reason if isinstance(finish_reason, str) else None,
-                n_tokens=n_tokens if len(choices) == 1 else None,
-                mean_tokens=(n_tokens or 0) / len(choices),
+    n_tokens = completion.tokens
+    is_single = len(completion.choices) == 1
+    responses: list[Response] = []
+    for value in completion.choices:
+        try:
+            choice = _Choice.model_validate(value)
+        except ValidationError:
+            raise NoReplyError("a choice of the reply has no message") from None
+        responses.append(
+            Response(
+                problem=problem,
+                sample=len(responses),
+                text=message_text(choice.message) or "",
+                finish_reason=finish_reason(choice.finish_reason),
+                n_tokens=n_tokens if is_single else None,
             )
         )
-    return replies
+    return Reply(responses, float(n_tokens or 0))
+
+
+class _Said(BaseModel):
+    """What is read of an error."""
+
+    error: object = None
+    message: object = None
 
 
 def _message_of(body: object) -> str:
     """Return the message of an error as servers write it, else the whole."""
-    if isinstance(body, dict):
-        error = body.get("error", body)
-        if isinstance(error, dict):
-            return str(error.get("message", error))
+    if not isinstance(body, dict):
+        return str(body or "")
+    error = _Said.model_validate(body).error or body
+    if not isinstance(error, dict):
         return str(error)
-    return str(body or "")
+    return str(_Said.model_validate(error).message or error)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from safetensors.torch import load_file
@@ -17,6 +17,9 @@ from rlvr_cli.core.libraries import library
 from rlvr_cli.model.pretrained import read_object
 from rlvr_cli.ranks.group import full_tensor, shard_as
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
 ALL_LINEAR = "all-linear"
 """Every linear layer except the output layer."""
 _CONFIG, _WEIGHTS = ADAPTER_FILES
@@ -25,7 +28,9 @@ _ROOT = "base_model.model."
 """The prefix of all names in peft's files."""
 
 
-def add_adapter(model: Any, rank: int, alpha: int, targets: str | Sequence[str], seed: int) -> None:
+def add_adapter(
+    model: "PreTrainedModel", rank: int, alpha: int, targets: str | Sequence[str], seed: int
+) -> None:
     """Freeze the model and add matrices A and B, in float32, to its linear layers.
 
     Their output gains alpha / rank times B A x, which is 0 at first. Raises UserError for a name or
@@ -112,7 +117,7 @@ def merged_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
         yield name.replace(".base_layer.", ".", 1), tensor
 
 
-def save_adapter_config(model: Any, base: str, directory: Path) -> None:
+def save_adapter_config(model: "PreTrainedModel", base: str, directory: Path) -> None:
     """Write the adapter's settings in peft's format. `base` names the model it belongs to."""
     config = model.peft_config["default"]
     config.base_model_name_or_path = base
@@ -120,7 +125,7 @@ def save_adapter_config(model: Any, base: str, directory: Path) -> None:
     config.save_pretrained(directory)
 
 
-def load_adapter(model: Any, directory: Path) -> None:
+def load_adapter(model: "PreTrainedModel", directory: Path) -> None:
     """Copy a checkpoint's matrices into the adapter. Raises ValueError if they do not fit it."""
     stored = load_file(directory / _WEIGHTS)
     parameters = matrices(model)
@@ -145,7 +150,7 @@ def base_of(directory: Path) -> str:
 
 
 @torch.no_grad()
-def merge(model: Any, directory: Path) -> None:
+def merge(model: "PreTrainedModel", directory: Path) -> None:
     """Add the adapter of a directory to the weights of its model, in float32 with any type.
 
     Raises UserError if the two do not belong together.

@@ -2,18 +2,21 @@
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import ParamSpec, TypeVar
 
 import torch
 
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import first_line
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 _failures: list[str] = []
 """Why nothing is compiled any more, if torch failed."""
 
 
-def compiled(function: Callable[..., Any], dynamic: bool | None = None) -> Callable[..., Any]:
+def compiled(function: Callable[P, T], dynamic: bool | None = None) -> Callable[P, T]:
     """Compile a function when it is first called, with `dynamic` for arguments of any shape.
 
     If torch fails, this and all other functions run uncompiled, and one warning says so.
@@ -23,7 +26,7 @@ def compiled(function: Callable[..., Any], dynamic: bool | None = None) -> Calla
     compiled_function = torch.compile(function, dynamic=dynamic)
 
     @wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
         if _failures:
             return function(*args, **kwargs)
         try:

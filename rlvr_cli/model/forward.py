@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
 import torch
@@ -14,6 +14,9 @@ from torch.nn import Module
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import TokenIds
 from rlvr_cli.model.packing import ATTENTION, WINDOWS, ModelInputs, pack, pad
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 EAGER = "eager"
 """Attention as it is written out in the model's own code."""
@@ -59,7 +62,7 @@ class Forward:
 PACKED = Forward(packed=True, attention=ATTENTION, plain_head=True)
 
 
-def hidden_states(body: Any, inputs: ModelInputs) -> Tensor:
+def hidden_states(body: Module, inputs: ModelInputs) -> Tensor:
     """Compute the last hidden state of every token, [N, H], padding included."""
     if inputs.layout is None:
         output = body(
@@ -80,7 +83,7 @@ def hidden_states(body: Any, inputs: ModelInputs) -> Tensor:
     return states_NH
 
 
-def head_logits(model: Any, hidden_N: Tensor, is_plain: bool) -> Tensor:
+def head_logits(model: "PreTrainedModel", hidden_N: Tensor, is_plain: bool) -> Tensor:
     """Compute logits [N, V] of hidden states [N, H].
 
     Unless `is_plain`, the model computes them, with the scaling that its code has.
@@ -94,14 +97,16 @@ def head_logits(model: Any, hidden_N: Tensor, is_plain: bool) -> Tensor:
     return logits_NV
 
 
-def head_weights(model: Any, dtype: torch.dtype) -> list[Any]:
+def head_weights(model: "PreTrainedModel", dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
     """Return the weight and the bias (or None) of the output layer in this type."""
     head = model.get_output_embeddings()
     bias = None if head.bias is None else head.bias.to(dtype)
-    return [head.weight.to(dtype), bias]
+    return head.weight.to(dtype), bias
 
 
-def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], context: int) -> Forward:
+def choose_forward(
+    model: "PreTrainedModel", vocab_size: int, samples: Sequence[Sample], context: int
+) -> Forward:
     """Return the fastest way to run the model that gives its own log-probabilities on `samples`.
 
     Its own are those of one unpadded row at a time with the attention that its code writes out.
@@ -163,7 +168,7 @@ def choose_forward(model: Any, vocab_size: int, samples: Sequence[Sample], conte
 
 
 @torch.no_grad()
-def _has_plain_head(model: Any, prompt: TokenIds) -> bool:
+def _has_plain_head(model: "PreTrainedModel", prompt: TokenIds) -> bool:
     """Return whether the model's logits are its output layer's, up to rounding."""
     ids = torch.tensor([prompt], device=model.device)
     hidden_N = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[0]
@@ -172,7 +177,9 @@ def _has_plain_head(model: Any, prompt: TokenIds) -> bool:
     return torch.allclose(logits, expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
 
 
-def float32_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> Tensor:
+def float32_logprobs(
+    model: "PreTrainedModel", vocab_size: int, samples: Sequence[Sample]
+) -> Tensor:
     """Compute `own_logprobs` of the present weights in float32, with the attention of its code.
 
     Weights in 16 bits are cast there and back, which changes none. The model keeps its attention.
@@ -189,7 +196,7 @@ def float32_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> 
     return logprobs
 
 
-def own_logprobs(model: Any, vocab_size: int, samples: Sequence[Sample]) -> Tensor:
+def own_logprobs(model: "PreTrainedModel", vocab_size: int, samples: Sequence[Sample]) -> Tensor:
     """Compute log-probabilities of all response tokens by a pass for each sample."""
     logprobs = []
     for prompt, response in samples:
@@ -208,13 +215,13 @@ class Activation(NamedTuple):
 
 
 @torch.no_grad()
-def largest_activation(model: Any, sample: Sample) -> Activation:
+def largest_activation(model: "PreTrainedModel", sample: Sample) -> Activation:
     """Pass one sample, and return the largest activation of all layers. Numbers that are not finite
     count as the largest."""
     found = [Activation("", 0.0)]
 
     def watch(name: str) -> Callable[..., None]:
-        def note(module: Module, inputs: tuple[Any, ...], output: Any) -> None:
+        def note(module: Module, inputs: tuple[object, ...], output: object) -> None:
             for value in (*inputs, output):
                 if isinstance(value, Tensor) and value.is_floating_point():
                     size = float(value.abs().amax().nan_to_num(torch.inf))
@@ -236,12 +243,12 @@ def _logprobs(logits: Tensor, targets: Tensor, vocab_size: int) -> Tensor:
     return logits[:, :vocab_size].double().log_softmax(-1).gather(-1, targets[:, None])[:, 0]
 
 
-def _set_attention(model: Any, name: str) -> None:
+def _set_attention(model: "PreTrainedModel", name: str) -> None:
     if model.config._attn_implementation != name:
         model.set_attn_implementation(name)
 
 
-def _rounded(module: Any, args: Any, output: Tensor) -> Tensor:
+def _rounded(module: Module, args: object, output: Tensor) -> Tensor:
     """Change embeddings by one rounding, up and down in turn, as another summation order would."""
     signs = 1 - 2 * (torch.arange(output.numel(), device=output.device) % 2)
     return output * (1 + signs.reshape(output.shape) * torch.finfo(output.dtype).eps)

@@ -5,6 +5,7 @@ rounds its result to the type of the hidden states, which is 0.004 of a log-prob
 bfloat16.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlvr_cli.model.compiling import compiled
+from rlvr_cli.model.compiling import P, T, compiled
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Head:
     entropy_gradient: bool
     compiles: bool = False
 
-    def run(self, function: Any) -> Any:
+    def run(self, function: Callable[P, T]) -> Callable[P, T]:
         """Return the function, compiled if `compiles`."""
         return _compiled(function) if self.compiles else function
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import MANIFEST, integrity_error
@@ -19,6 +19,12 @@ from rlvr_cli.model.pretrained import (
     from_pretrained,
     model_from_pretrained,
 )
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+M = TypeVar("M", bound="torch.nn.Module")
 
 TINY = "tiny"
 DEFAULTS_FILE = "rlvr.yaml"
@@ -86,8 +92,8 @@ def model_files(name: str) -> Path:
 class LoadedModel:
     """A causal language model in evaluation mode (no dropout), its tokenizer and stop tokens."""
 
-    model: Any
-    tokenizer: Any
+    model: "PreTrainedModel"
+    tokenizer: "PreTrainedTokenizerBase"
     stop_ids: tuple[int, ...]
     """Every end token that the model, its generation settings or the tokenizer names."""
     context: int
@@ -102,7 +108,7 @@ class LoadedModel:
         return str(self.directory.resolve()) if isinstance(self.directory, Path) else self.directory
 
 
-def read_config(name: str) -> Any:
+def read_config(name: str) -> "PreTrainedConfig":
     """Read a model's configuration alone. Raises UserError if it is missing or bad."""
     directory = model_directory(name)
 
@@ -115,7 +121,7 @@ def read_config(name: str) -> Any:
         return from_pretrained(transformers.AutoConfig, directory)
 
 
-def model_outline(name: str) -> Any:
+def model_outline(name: str) -> "PreTrainedModel":
     """Return the model without its weights.
 
     Raises UserError as `read_config` does, and if the files cannot hold that many weights.
@@ -198,7 +204,7 @@ def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> Loade
     return LoadedModel(model, tokenizer, stop_ids, longest or _FALLBACK_CONTEXT, directory)
 
 
-def cast(model: Any, dtype: Any) -> Any:
+def cast(model: M, dtype: "torch.dtype") -> M:
     """Cast the weights of a model, but not its buffers.
 
     Rotary frequencies in 16 bits would be off by whole radians after a thousand tokens.
@@ -227,7 +233,7 @@ def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str) -> Loaded
     return replace(loaded, directory=directory)
 
 
-def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
+def _stop_ids(model: "PreTrainedModel", tokenizer: "PreTrainedTokenizerBase") -> tuple[int, ...]:
     """Return every named end token that can be sampled.
 
     Raises UserError if no such token exists, or if tokenizer and output layer do not match.
@@ -246,19 +252,21 @@ def _stop_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
             f"the tokenizer has {vocab_size} tokens and the output layer {rows}: the two are not "
             "of one model"
         )
-    ids: list[Any] = []
+    ids: list[object] = []
     for source in (model.generation_config, model.config.get_text_config(), tokenizer):
         end = source.eos_token_id
         if isinstance(end, list):
             ids += end
         elif end is not None:
             ids.append(end)
+    stop_ids = set()
     for token in ids:
         if not isinstance(token, int) or isinstance(token, bool):
             raise UserError(f"eos_token_id must be a number or a list of them, not {token!r}")
-    stop_ids = tuple(sorted({token for token in ids if 0 <= token < rows}))
+        if 0 <= token < rows:
+            stop_ids.add(token)
     if stop_ids:
-        return stop_ids
+        return tuple(sorted(stop_ids))
     raise UserError("neither model nor tokenizer names an end token that the model can give")
 
 

@@ -9,7 +9,7 @@ left out.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +22,9 @@ from transformers.masking_utils import sdpa_mask
 from rlvr_cli.core.types import TokenIds
 from rlvr_cli.core.versions import varlen_takes_groups
 from rlvr_cli.model.card import AMPERE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 ATTENTION = "rlvr_sdpa"
 """The name under which transformers knows the attention function of this module."""
@@ -332,6 +335,7 @@ def _attention(
     key: Tensor,
     value: Tensor,
     attention_mask: Tensor | None,
+    layout: Layout | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
     """Call transformers' own sdpa except for packed tokens and for one query per row.
@@ -339,7 +343,6 @@ def _attention(
     With one query and grouped heads, heads that share a key become query positions, so that no key
     is copied.
     """
-    layout = kwargs.pop("layout", None)
     WINDOWS.update(filter(None, [kwargs.get("sliding_window")]))
     if layout is not None:
         return packed_attention(query, key, value, layout, kwargs.get("scaling")), None
@@ -357,7 +360,7 @@ def _attention(
     return output.reshape(B, 1, heads, D), None
 
 
-def _mask(*args: Any, local_size: int | None = None, **kwargs: Any) -> Tensor | None:
+def _mask(*args: object, local_size: int | None = None, **kwargs: object) -> Tensor | None:
     WINDOWS.update(filter(None, [local_size]))
     mask: Tensor | None = sdpa_mask(*args, local_size=local_size, **kwargs)
     return mask
@@ -375,7 +378,7 @@ class AttentionSizes(NamedTuple):
     head_dim: int
 
 
-def attention_sizes(config: Any) -> AttentionSizes:
+def attention_sizes(config: "PreTrainedConfig") -> AttentionSizes:
     """Read the sizes from a text configuration. Without attention, take the width as one head."""
     heads = getattr(config, "num_attention_heads", None) or 1
     kv_heads = getattr(config, "num_key_value_heads", None) or heads

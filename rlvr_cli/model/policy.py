@@ -1,11 +1,11 @@
 """Compute log-probabilities and entropy of response tokens without ever holding B x T x V."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 import torch
@@ -16,12 +16,15 @@ from transformers import AttentionInterface
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.model.compiling import compiled
+from rlvr_cli.model.compiling import P, T, compiled
 from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, hidden_states
 from rlvr_cli.model.head import ChunkedHead, Head, token_figures
 from rlvr_cli.model.packing import ATTENTION, ModelInputs, pack, pad
 from rlvr_cli.model.settings import SIXTEEN_BITS, OptimConfig
 from rlvr_cli.ranks.group import shard, world
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _CHUNK_LOGITS = 1 << 24
 """Logits that are held at once: 64 MB in float32."""
@@ -49,7 +52,11 @@ class Policy(Module):
     """
 
     def __init__(
-        self, model: Any, vocab_size: int, temperature: float, chosen_forward: Forward = PACKED
+        self,
+        model: "PreTrainedModel",
+        vocab_size: int,
+        temperature: float,
+        chosen_forward: Forward = PACKED,
     ) -> None:
         super().__init__()
         self.model = model
@@ -68,7 +75,7 @@ class Policy(Module):
         entropy: bool = True,
         entropy_gradient: bool = False,
         with_head: bool = True,
-    ) -> Any:
+    ) -> TokenStats | Tensor:
         """Return the TokenStats of the responses, in float32 at least.
 
         The entropy is 0 without `entropy`, and has a gradient with `entropy_gradient`. Without the
@@ -100,7 +107,9 @@ class Policy(Module):
                 compiles=self.compiles,
             )
             weight_VH, bias_V = head_weights(self.model, states_N.dtype)
-            figures: Any = ChunkedHead.apply(states_N, weight_VH, bias_V, target_N, head)
+            figures: Sequence[Tensor] = ChunkedHead.apply(
+                states_N, weight_VH, bias_V, target_N, head
+            )
         elif len(states_N) <= rows:
             figures = through_head(states_N, target_N)
         else:
@@ -123,7 +132,7 @@ class Critic(Module):
     Its linear head is zero at first. Its body is a copy of the policy's, or the policy's itself.
     """
 
-    def __init__(self, model: Any, has_own_body: bool) -> None:
+    def __init__(self, model: "PreTrainedModel", has_own_body: bool) -> None:
         super().__init__()
         self.body = deepcopy(model.base_model) if has_own_body else None
         weight = model.get_output_embeddings().weight
@@ -156,20 +165,21 @@ def decoder_layers(model: Module) -> list[Module]:
     return [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
 
 
-def compile_passes(module: Any) -> None:
+def compile_passes(module: Module) -> None:
     """Compile the decoder layers, for packed tokens, and the sums over logits.
 
     Attention is left out, for it has its own kernel and shapes that change.
     """
     attention = AttentionInterface()[ATTENTION]
     AttentionInterface.register(ATTENTION, torch.compiler.disable(attention))
-    module.compiles = True
+    if isinstance(module, Policy):
+        module.compiles = True
 
-    def compiled_if_packed(forward: Any) -> Any:
+    def compiled_if_packed(forward: Callable[P, T]) -> Callable[P, T]:
         compiled_forward = compiled(forward, dynamic=True)
 
         @wraps(forward)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: P.args, **kwargs: P.kwargs) -> T:
             if "layout" in kwargs:
                 return compiled_forward(*args, **kwargs)
             return forward(*args, **kwargs)
@@ -209,14 +219,15 @@ def recompute(model: Module) -> None:
     transformers' own function does nothing in evaluation mode, and training mode has dropout.
     """
 
-    def checkpointed(forward: Any) -> Any:
+    def checkpointed(forward: Callable[..., T]) -> Callable[..., T]:
         @wraps(forward)
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: object, **kwargs: Any) -> T:
             if not torch.is_grad_enabled():
                 return forward(*args, **kwargs)
-            return checkpoint(
+            result: T = checkpoint(
                 forward, *args, use_reentrant=False, preserve_rng_state=False, **kwargs
             )
+            return result
 
         return run
 

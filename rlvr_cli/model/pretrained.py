@@ -9,12 +9,16 @@ import stat
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import is_too_deep
 from rlvr_cli.core.versions import installed_version
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedConfig, PreTrainedModel
 
 _LONGEST_FILE = 256 << 20
 """Bytes of a file that is not weights."""
@@ -49,12 +53,12 @@ _LAYER = re.compile(r".*?\.\d+\.")
 """The part of a name that all weights of one layer share."""
 
 
-def from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
+def from_pretrained(kind: Any, source: Path | str, **options: object) -> Any:
     """Call `kind.from_pretrained(source)` without fetching or running code found there."""
     return kind.from_pretrained(source, trust_remote_code=False, **options)
 
 
-def model_from_pretrained(kind: Any, source: Path | str, **options: Any) -> Any:
+def model_from_pretrained(kind: Any, source: Path | str, **options: object) -> "PreTrainedModel":
     """Load a model, with our attention if the model's code allows a choice, else with eager.
 
     A configuration may name an attention of the hub, which is code. Raises UserError if a weight is
@@ -86,7 +90,7 @@ def first_names(names: Iterable[str]) -> str:
     return ", ".join(ordered)
 
 
-def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:
+def stored_weights(model: "PreTrainedModel") -> Iterator[tuple[str, "Tensor"]]:
     """Yield the full weights by their names in the files of a model directory, tied ones once.
 
     Shards are gathered a layer at a time, so all processes must call it alike.
@@ -108,7 +112,7 @@ def stored_weights(model: Any) -> Iterator[tuple[str, Any]]:
             yield name, weights.pop(name)
 
 
-def described_model(config: Any) -> Any:
+def described_model(config: "PreTrainedConfig") -> "PreTrainedModel":
     """Return the model that a configuration describes, without the values of its weights."""
     import torch
     import transformers
@@ -171,7 +175,7 @@ def check_files(directory: Path) -> None:
                     )
 
 
-def check_weights(directory: Path, config: Any) -> Any:
+def check_weights(directory: Path, config: "PreTrainedConfig") -> "PreTrainedModel":
     """Return the model that a configuration describes, without the values of its weights.
 
     Raises UserError if it has far more weights than the files can hold.

@@ -61,6 +61,16 @@ class OptimConfig(Section):
     micro_tokens: int = setting(8192, with_model=True, ge=1)
     """Number of tokens in one forward pass. It changes memory and speed, never the result."""
 
+    @property
+    def why_steps_stay(self) -> str | None:
+        """Say what keeps the number of steps of a run as it is, if anything does."""
+        if self.schedule == "constant":
+            return None
+        return (
+            f"optim.schedule {self.schedule}, which sets the learning rate by the share of all "
+            "steps"
+        )
+
     @model_validator(mode="after")
     def _makes_sense(self) -> "OptimConfig":
         weights = self.weights

@@ -2,18 +2,33 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from rlvr_cli.core.carried import groups_as_json, groups_from_json
 from rlvr_cli.core.errors import EngineError, ReportedError
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.signals import at_once, is_interrupted
-from rlvr_cli.core.types import Group, Prompt, groups_as_json, groups_from_json
+from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.ranks.group import gather
 
 _EXCHANGE_EVERY_S = 30.0
 """Seconds between two exchanges: rare compared with the seconds that a group takes, and often
 enough for a display, an error or a signal."""
 
+_Rows = list[tuple[int, list[JsonObject]]]
+"""Judged groups as JSON, each behind the index of its prompt."""
 JudgedGroups = Iterator[tuple[int, Group]]
 """Groups as they are judged, each with the index of its prompt."""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What one process brings to an exchange."""
+
+    groups: _Rows
+    is_done: bool
+    is_stopped: bool
+    error: str | None
 
 
 def exchange_groups(prompts: Sequence[Prompt], groups: JudgedGroups) -> JudgedGroups:
@@ -24,7 +39,7 @@ def exchange_groups(prompts: Sequence[Prompt], groups: JudgedGroups) -> JudgedGr
     """
     is_done = is_stopped = False
     while not is_done:
-        rows = []
+        rows: _Rows = []
         failure = reason = None
         until = time.monotonic() + _EXCHANGE_EVERY_S
         try:
@@ -40,22 +55,16 @@ def exchange_groups(prompts: Sequence[Prompt], groups: JudgedGroups) -> JudgedGr
         except Exception as error:
             failure = error
             reason = str(error) if isinstance(error, ReportedError) else repr(error)
-        parts = gather(
-            {
-                "groups": rows,
-                "is_done": is_done,
-                "is_stopped": is_stopped or is_interrupted(),
-                "error": reason,
-            }
-        )
+        part = _Part(rows, is_done, is_stopped or is_interrupted(), reason)
+        parts = [_Part(**fields) for fields in gather(vars(part))]
         if failure is not None:
             raise failure
         for part in parts:
-            if part["error"] is not None:
-                raise EngineError(part["error"])
+            if part.error is not None:
+                raise EngineError(part.error)
         for part in parts:
-            for index, group_rows in part["groups"]:
+            for index, group_rows in part.groups:
                 yield index, groups_from_json(group_rows, [prompts[index]])[0]
-        if any(part["is_stopped"] for part in parts):
+        if any(part.is_stopped for part in parts):
             raise KeyboardInterrupt
-        is_done = all(part["is_done"] for part in parts)
+        is_done = all(part.is_done for part in parts)

@@ -16,7 +16,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import (
+    CPUOffloadPolicy,
+    FSDPModule,
+    MixedPrecisionPolicy,
+    OffloadPolicy,
+    fully_shard,
+)
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn import Module
 
@@ -31,7 +37,7 @@ _WAIT = timedelta(days=1)
 """Time that a collective may wait for the slowest process: a rollout may take hours."""
 _POLL_S = 0.002
 _MEET_S = 5.0
-_stores: list[Any] = []
+_stores: list[dist.Store] = []
 
 
 def start() -> None:
@@ -60,7 +66,7 @@ def start() -> None:
         ) from None
 
 
-def _join(store: Any, number: int, size: int) -> None:
+def _join(store: dist.Store, number: int, size: int) -> None:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     dist.init_process_group(backend, store=store, rank=number, world_size=size, timeout=_WAIT)
     _stores.append(store)
@@ -97,7 +103,7 @@ def deal(items: Sequence[T]) -> list[tuple[T, int]]:
     return shared + [(item, 0) for item in items[:1]] * (passes - len(shared))
 
 
-def gather(value: Any, failure: OSError | None = None) -> list[Any]:
+def gather(value: object, failure: OSError | None = None) -> list[Any]:
     """Return the JSON value of every process, in the order of their ranks.
 
     Raises OSError in all processes if one has a failure instead of a value.
@@ -196,9 +202,7 @@ def shard(
         _join(dist.HashStore(), 0, 1)
     on_gpu = torch.cuda.is_available()
     sum_dtype = torch.promote_types(next(root.parameters()).dtype, torch.float32)
-    options: dict[str, Any] = {}
-    if offload:
-        options["offload_policy"] = CPUOffloadPolicy(pin_memory=on_gpu)
+    place = CPUOffloadPolicy(pin_memory=on_gpu) if offload else OffloadPolicy()
     mesh = init_device_mesh("cuda" if on_gpu else "cpu", (world(),))
     try:
         for part in (*parts, root):
@@ -208,7 +212,7 @@ def shard(
                 # The root too: full weights that stayed after a pass would miss the next update.
                 reshard_after_forward=not keeps_full,
                 mp_policy=MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=sum_dtype),
-                **options,
+                offload_policy=place,
             )
             assert isinstance(part, FSDPModule)
             if world() > 1:  # alone, FSDP2 would make one more copy of all gradients for it
@@ -225,7 +229,7 @@ def shard(
         root.register_forward_hook(_free_full_weights)
 
 
-def _free_full_weights(root: Module, *_: Any) -> None:
+def _free_full_weights(root: Module, *_: object) -> None:
     """Drop full weights after a pass that has no backward pass.
 
     They would take memory and miss the next update.

@@ -4,10 +4,10 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
+from rlvr_cli.core.audit import AuditRow, Check, Example, PlainRewards, Rating
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import TIE, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.rewards.rewarder import Rewarder
@@ -34,18 +34,6 @@ _CHARACTERS = 4
 _EXAMPLES = 3
 
 
-@dataclass
-class Tally:
-    """What became of the trials of a row. `fault` is the word for what a reward should not do."""
-
-    check: str
-    row: str
-    fault: str
-    asked: int = 0
-    faults: int = 0
-    examples: list[dict[str, Any]] = field(default_factory=list)
-
-
 class Audit:
     """Asks a reward what responses earn, as training does, and counts its faults."""
 
@@ -55,7 +43,8 @@ class Audit:
         self.rewarder = rewarder
         self.verifier = verifier
         self.tick = tick
-        self.tallies: dict[tuple[str, str], Tally] = {}
+        self.rows: dict[tuple[str, str], AuditRow] = {}
+        """Each row by its check and its name."""
         self.seconds: list[float] = []
         self.golds: Counter[str] = Counter()
         """How many of the problems have each gold answer."""
@@ -71,35 +60,44 @@ class Audit:
         self.golds = Counter(case.gold for case in cases)
         has_reward = False
         for number, case in enumerate(cases, 1):
-            written = [replace(case, way=way) for way in ways.values()]
-            trials = [trial for case in written for trial in case.plain_trials[:2]]
+            written = {name: replace(case, way=way) for name, way in ways.items()}
+            trials: list[Trial] = []
+            for case_in_way in written.values():
+                right_trial, wrong_trial, _ = case_in_way.plain_trials
+                trials += [right_trial, wrong_trial]
             rollouts = self._each(case.problem, trials)
             has_reward |= any(rollout.reward is not None for rollout in rollouts)
             if not has_reward and number in (_PROBED, len(cases)):
-                examples = self.tallies["failures", "responses"].examples
-                reason = examples[0]["reason"] if examples else "it is None for each"
-                raise UserError(f"audit: no response got a reward: {reason}")
-            pairs = zip(rollouts[::2], rollouts[1::2], strict=True)
-            for name, case, (right, wrong) in zip(ways, written, pairs, strict=True):
+                raise UserError(f"audit: no response got a reward: {self._first_failure()}")
+            rights = rollouts[::2]
+            wrongs = rollouts[1::2]
+            for name, right, wrong in zip(ways, rights, wrongs, strict=True):
                 is_paid = False
                 if right.reward is not None and wrong.reward is not None:
                     is_paid = right.reward > wrong.reward + TIE
                     if is_paid:
-                        paid[name].append(replace(case, rewards=(right.reward, wrong.reward)))
+                        rewards = PlainRewards(right.reward, wrong.reward)
+                        paid[name].append(replace(written[name], rewards=rewards))
                 self._count("plain", name, "earn the same", right, not is_paid)
             self.tick("plain answers")
         return max(paid.values(), key=len)
+
+    def _first_failure(self) -> str:
+        """Return why the first response that failed has no reward."""
+        examples = self.rows["failures", "responses"].examples
+        return examples[0].reason if examples else "it is None for each"
 
     def try_table(self, cases: Sequence[Case]) -> None:
         """Ask what the responses of the table earn."""
         for case in cases:
             trials = list(case.trials(CONSTANTS))
-            room = MOVED * (case.rewards[0] - case.rewards[1])
+            room = MOVED * (case.rewards.right - case.rewards.wrong)
             for trial, rollout in zip(trials, self._each(case.problem, trials), strict=True):
                 self._count_worth(trial, rollout, fmean(case.rewards))
                 if trial.check == "length":
-                    pair = rollout.reward, case.rewards[not trial.is_right]
-                    self._count("value", trial.row, "changed", rollout, _differ(pair, room))
+                    plain = case.rewards.right if trial.is_right else case.rewards.wrong
+                    is_changed = _differ(rollout.reward, plain, room)
+                    self._count("value", trial.row, "changed", rollout, is_changed)
             self.tick("other answers")
 
     def ask_again(self, cases: Sequence[Case]) -> None:
@@ -121,7 +119,7 @@ class Audit:
                 ("order", zip(group, turned, strict=True)),
             ):
                 for one, other in pairs:
-                    differ = _differ((one.reward, other.reward), TIE)
+                    differ = _differ(one.reward, other.reward, TIE)
                     self._count(check, "plain answers", "differ", other, differ)
 
     def compare(
@@ -135,44 +133,41 @@ class Audit:
             trial = trial._replace(row="right", is_right=True)
         self._count_worth(trial, rollout, middle)
 
-    def checks(self) -> list[dict[str, Any]]:
+    def checks(self) -> list[Check]:
         """Return each check that was made, with its judgement and its rows."""
-        checks = []
-        tallies = by_key(self.tallies.values(), lambda tally: tally.check)
-        ((constant, most),) = self.golds.most_common(1)
+        rows = by_key(self.rows.values(), lambda row: row.check)
+        return [self._check(name, rows[name]) for name in CHECKS if name in rows]
 
-        def luck(asked: int) -> float:
-            """Return how many of so many answers may be right by chance. Two counts of equal chance
-            differ by three times sqrt(2 n) once in 700."""
-            expected = asked * most / self.golds.total()
-            return expected + 3 * math.sqrt(2 * expected)
+    def _check(self, name: str, rows: list[AuditRow]) -> Check:
+        """Judge a check by its worst row."""
+        table = CHECKS[name]
+        shares = [self._share_of_faults(row, table.is_luck) for row in rows]
+        # One way of writing that is paid is enough.
+        share = min(shares) if name == "plain" else max(shares)
+        worst = rows[shares.index(share)]
+        found = f"none of {worst.asked:,} {worst.fault}"
+        judgement = _rating(share)
+        if worst.faults:
+            found = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"
+            judgement = table.at_one_fault or judgement
+        if name == "blind":
+            ((constant, most),) = self.golds.most_common(1)
+            found += f"; the best constant, {constant}, is right on {most:,}"
+        return Check(name, table.question, judgement, found, rows)
 
-        for name, table in CHECKS.items():
-            if name not in tallies:
-                continue
-            rows = tallies[name]
-            is_luck = "is_luck" in table
-            shares = [(row.faults - is_luck * luck(row.asked)) / row.asked for row in rows]
-            # One way of writing that is paid is enough.
-            share = min(shares) if name == "plain" else max(shares)
-            worst = rows[shares.index(share)]
-            found = f"none of {worst.asked:,} {worst.fault}"
-            judgement = "fine" if share <= FINE else "look" if share <= BAD else "bad"
-            if worst.faults:
-                found = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"
-                judgement = table.get("any", judgement)
-            if name == "blind":
-                found += f"; the best constant, {constant}, is right on {most:,}"
-            checks.append(
-                {
-                    "name": name,
-                    "question": table["question"],
-                    "judgement": judgement,
-                    "found": found,
-                    "rows": [vars(row) for row in rows],
-                }
-            )
-        return checks
+    def _share_of_faults(self, row: AuditRow, is_luck: bool) -> float:
+        """Return the share of faults in a row, less those that may be right answers by chance."""
+        faults = float(row.faults)
+        if is_luck:
+            faults -= self._luck(row.asked)
+        return faults / row.asked
+
+    def _luck(self, asked: int) -> float:
+        """Return how many of so many answers may be right by chance. Two counts of equal chance
+        differ by three times sqrt(2 n) once in 700."""
+        ((_, most),) = self.golds.most_common(1)
+        expected = asked * most / self.golds.total()
+        return expected + 3 * math.sqrt(2 * expected)
 
     def _cases(self, problems: Sequence[Problem]) -> list[Case]:
         """Pair each problem with the answer of another that is evidently not its own."""
@@ -199,19 +194,19 @@ class Audit:
     def _count(
         self, check: str, row: str, fault: str, rollout: Rollout, is_fault: bool, reason: str = ""
     ) -> None:
-        tally = self.tallies.setdefault((check, row), Tally(check, row, fault))
-        tally.asked += 1
-        tally.faults += is_fault
-        if is_fault and len(tally.examples) < _EXAMPLES:
+        audited = self.rows.setdefault((check, row), AuditRow(check, row, fault))
+        audited.asked += 1
+        audited.faults += is_fault
+        if is_fault and len(audited.examples) < _EXAMPLES:
             problem = rollout.prompt.problem
-            tally.examples.append(
-                {
-                    "problem": problem.id,
-                    "answer": problem.answer,
-                    "response": rollout.text,
-                    "reward": rollout.reward,
-                    "reason": reason,
-                }
+            audited.examples.append(
+                Example(
+                    problem=problem.id,
+                    answer=problem.answer,
+                    response=rollout.text,
+                    reward=rollout.reward,
+                    reason=reason,
+                )
             )
 
     def _each(self, problem: Problem, trials: Sequence[Trial]) -> list[Rollout]:
@@ -244,18 +239,27 @@ class Audit:
     def _judged(self, prompt: Prompt, trial: Trial) -> Rollout:
         """Return a response with our verdict, and without a reward."""
         text = trial.response
-        row = prompt.problem.row
+        problem = prompt.problem
         attempt = Attempt(
-            text, row["answer"] or "", truncated=trial.is_cut_off, place=place_of(row)
+            text,
+            problem.answer or "",
+            truncated=trial.is_cut_off,
+            place=place_of(problem.row),
         )
         verification = self.verifier.verify(attempt)
         completion = Completion(range(len(text) // _CHARACTERS), (), "stop")
-        return Rollout(prompt, 0, completion, text, verification, reward=None)
+        return Rollout.of(prompt, 0, completion, text, verification)
 
 
-def _differ(rewards: tuple[float | None, float | None], room: float) -> bool:
+def _rating(share: float) -> Rating:
+    """Return the judgement of a check by the share of faults in its worst row."""
+    if share <= FINE:
+        return "fine"
+    return "look" if share <= BAD else "bad"
+
+
+def _differ(one: float | None, other: float | None, room: float) -> bool:
     """Return whether two rewards differ by more. None is a reward of its own here."""
-    one, other = rewards
     if one is None or other is None:
         return one is not other
     return abs(one - other) > room

@@ -10,11 +10,15 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from pydantic import BaseModel
+
 from rlvr_cli.algorithm.reward import RewardObjects
 from rlvr_cli.core.code import CodeError, error_in_words, find_function
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import format_value, shortened
 from rlvr_cli.core.types import PROBLEM_SET
 
@@ -47,28 +51,71 @@ _MISLEADING = (
 """Names of a first and of a second parameter that expect something else than they would get."""
 _RUNNER = asyncio.Runner()
 """One event loop for all calls, so that a client that a function keeps stays usable."""
-_Arguments = dict[str, Any]
-_Reply = dict[str, Any]
+_Arguments = Mapping[str, object]
+Score = float | list[tuple[int, float]] | None
+"""A reward: a number, or what is earned up to how many characters, or None for no reward."""
 
 
-class _Function(NamedTuple):
-    call: Callable[[_Arguments], Any]
-    """Calls it with those of the arguments by name that it takes."""
+class Given(BaseModel):
+    """What a function gave a response: its reward, and the figures beside it."""
+
+    score: Score
+    figures: dict[str, float] = {}
+
+
+class WorkerReply(BaseModel):
+    """A reply of the loaded functions. Only one without an error has what a subclass adds."""
+
+    error: str | None = None
+
+
+class LoadedFunction(BaseModel):
+    """What is known of a function that was loaded."""
+
     form: Form
     takes_group: bool
     """Whether a question has all responses to a problem, as lists and coroutines do."""
-    file: Path
     source: str
     """SHA-256 of the file, or of an object's text: empty if Python does not know that."""
 
 
-def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply]:
+class Loaded(WorkerReply):
+    """The functions that were loaded."""
+
+    functions: list[LoadedFunction] = []
+
+
+class Rewards(WorkerReply):
+    """What a function gave each response of a question, and the function's source."""
+
+    source: str = ""
+    given: list[Given] = []
+
+
+@dataclass(frozen=True)
+class Question:
+    """Responses to a problem, which the function of this number rewards."""
+
+    function: int
+    rows: list[JsonObject]
+    responses: list[str]
+    step: int = 0
+    chat: list[dict[str, str]] | None = None
+    """The turns of the problem, if it is a chat."""
+
+
+class _Function(NamedTuple):
+    call: Callable[[_Arguments], object]
+    """Calls it with those of the arguments by name that it takes."""
+    file: Path
+    about: LoadedFunction
+
+
+def answering(directory: str, specs: Sequence[str]) -> Callable[[JsonObject], JsonObject]:
     """Load functions, and return the function that answers a worker's questions.
 
-    A question has the number of a `function`, `rows`, `responses`, the number of the `step` and, if
-    the problem is a chat, its `chat`; an empty one asks what was loaded. Each reply has the
-    function's source. A reward is a number, a list of (characters, reward), None, or a dictionary
-    with one of them as `score` and figures.
+    The reply to a `Question` is `Rewards`. An empty question asks what was loaded, and its reply is
+    `Loaded`.
     """
     os.chdir(directory)
     sys.dont_write_bytecode = True
@@ -79,11 +126,11 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[_Reply], _Reply
             loaded.append(_load(spec, directory))
         except BaseException as error:
             reason = f"{spec}: {error_in_words(error, Path(directory) / spec.partition(':')[0])}"
-            return lambda question: {"error": reason}
+            return lambda question: WorkerReply(error=reason).model_dump()
     return lambda question: _answer(loaded, question)
 
 
-def answering_here(objects: RewardObjects) -> Callable[[_Reply], _Reply]:
+def answering_here(objects: RewardObjects) -> Callable[[JsonObject], JsonObject]:
     """Return the function that answers as a worker does, by function objects of this process.
 
     They get copies, as a worker's functions do, and have no limits.
@@ -99,63 +146,67 @@ def answering_here(objects: RewardObjects) -> Callable[[_Reply], _Reply]:
             loaded.append(_described(function, file, text.encode()))
         except (CodeError, TypeError, ValueError) as error:
             reason = f"{name}: {error_in_words(error, file)}"
-            return lambda question: {"error": reason}
+            return lambda question: WorkerReply(error=reason).model_dump()
     return lambda question: _answer(loaded, json.loads(json.dumps(question, default=str)))
 
 
-def _answer(loaded: Sequence[_Function], question: _Reply) -> _Reply:
+def _answer(functions: Sequence[_Function], question: JsonObject) -> JsonObject:
     """Return the reply of the loaded functions to a question."""
-    if "function" not in question:
-        return {
-            "sources": [function.source for function in loaded],
-            "takes_group": [function.takes_group for function in loaded],
-            "forms": [function.form for function in loaded],
-        }
-    function = loaded[question["function"]]
+    if not question:
+        return Loaded(functions=[function.about for function in functions]).model_dump()
+    return _rewards(functions, Question(**question)).model_dump()
+
+
+def _rewards(functions: Sequence[_Function], question: Question) -> Rewards:
+    """Return what a function gives the responses of a question."""
+    function = functions[question.function]
     try:
-        rewards = _compute(function, question)
+        given = _compute(function, question)
     except MemoryError:
         raise
     except BaseException as error:
         reason = error_in_words(error, function.file)
-        if function.form == "TRL's form" and not isinstance(error, CodeError):
-            reason += f"; its completions are {'chats' if 'chat' in question else 'texts'}"
-        return {"source": function.source, "error": reason}
-    return {"source": function.source, "rewards": rewards}
+        if function.about.form == "TRL's form" and not isinstance(error, CodeError):
+            reason += f"; its completions are {'chats' if question.chat else 'texts'}"
+        return Rewards(source=function.about.source, error=reason)
+    return Rewards(source=function.about.source, given=given)
 
 
-def _compute(function: _Function, question: _Reply) -> list[Any]:
+def _compute(function: _Function, question: Question) -> list[Given]:
     """Call a function on the responses of a question, and pass its errors through."""
-    step = {"step": question.get("step", 0)}
-    results = [function.call(step | named) for named in _arguments(function.form, question)]
-    if all(inspect.isawaitable(result) for result in results):
-        results = _RUNNER.run(_gathered(results))
-    if function.form in ("group", "TRL's form"):
+    step = {"step": question.step}
+    results = [
+        function.call({**step, **named}) for named in _arguments(function.about.form, question)
+    ]
+    awaitables = [result for result in results if inspect.isawaitable(result)]
+    if len(awaitables) == len(results):
+        results = _RUNNER.run(_gathered(awaitables))
+    if function.about.form in ("group", "TRL's form"):
         results = _listed(results[0])
-    responses = question["responses"]
+    responses = question.responses
     if len(results) != len(responses):
         raise CodeError(f"it returned {len(results)} rewards for {len(responses)} responses")
     pairs = zip(results, responses, strict=True)
-    return [_checked(result, len(response)) for result, response in pairs]
+    return [_given(result, len(response)) for result, response in pairs]
 
 
-async def _gathered(results: Sequence[Awaitable[Any]]) -> list[Any]:
+async def _gathered(results: Sequence[Awaitable[object]]) -> list[object]:
     return await asyncio.gather(*results)
 
 
-def _arguments(form: Form, question: _Reply) -> list[_Arguments]:
+def _arguments(form: Form, question: Question) -> list[_Arguments]:
     """Return the arguments of each call by their names in the form."""
-    rows = question["rows"]
-    responses = question["responses"]
+    rows = question.rows
+    responses = question.responses
     if form == "group":
         return [{"problems": rows, "responses": responses}]
     if form == "TRL's form":
         columns = {name: [row[name] for row in rows] for name in rows[0]}
         golds = dict.fromkeys(_GOLD_NAMES, columns.get("answer"))
         texts = {"prompts": columns.get("problem"), "completions": responses}
-        if "chat" in question:
-            texts["prompts"] = [question["chat"] for _ in rows]
-            texts["completions"] = [[{"role": "assistant", "content": text}] for text in responses]
+        if question.chat:
+            completions = [[{"role": "assistant", "content": text}] for text in responses]
+            texts = {"prompts": [question.chat] * len(rows), "completions": completions}
         return [{**golds, **columns, **texts}]
     pairs = zip(rows, responses, strict=True)
     if form == "pair":
@@ -171,7 +222,7 @@ def _arguments(form: Form, question: _Reply) -> list[_Arguments]:
     ]
 
 
-def _listed(result: Any) -> list[Any]:
+def _listed(result: Any) -> list[object]:
     """Return the rewards of a group as a list."""
     if not isinstance(result, str | bytes | Mapping):
         with suppress(TypeError):
@@ -179,18 +230,23 @@ def _listed(result: Any) -> list[Any]:
     raise CodeError(f"it returned {format_value(result)}, not a list of rewards")
 
 
-def _checked(value: Any, length: int) -> Any:
-    """Return the reward of a response of `length` characters as a number, None, places, or a
-    dictionary of `score` and the figures beside it."""
+def _given(value: object, length: int) -> Given:
+    """Return what a function gave a response of `length` characters, in any of its forms."""
+    if not isinstance(value, Mapping):
+        return Given(score=_score(value, length))
+    if SCORE not in value:
+        raise CodeError(f"it returned {format_value(value)}, without {SCORE}")
+    if isinstance(value[SCORE], Mapping):
+        raise CodeError(f"it returned {format_value(value)}, whose {SCORE} is no number")
+    figures = {str(name): float(x) for name, x in value.items() if _is_number(x)}
+    figures.pop(SCORE, None)
+    return Given(score=_score(value[SCORE], length), figures=figures)
+
+
+def _score(value: Any, length: int) -> Score:
+    """Return the reward of a response as a number, None or places."""
     if value is None:
         return None
-    if isinstance(value, Mapping):
-        if SCORE not in value:
-            raise CodeError(f"it returned {format_value(value)}, without {SCORE}")
-        if isinstance(value[SCORE], Mapping):
-            raise CodeError(f"it returned {format_value(value)}, whose {SCORE} is no number")
-        figures = {str(name): float(x) for name, x in value.items() if _is_number(x)}
-        return {**figures, SCORE: _checked(value[SCORE], length)}
     if isinstance(value, list | tuple):
         return _checked_places(value, length)
     if not _is_number(value):
@@ -237,16 +293,17 @@ def _load(spec: str, directory: str) -> _Function:
     return _described(function, file, file.read_bytes())
 
 
-def _described(function: Callable[..., Any], file: Path, text: bytes) -> _Function:
+def _described(function: Callable[..., object], file: Path, text: bytes) -> _Function:
     """Return a function with its form and the checksum of its text. Raises CodeError if it has no
     form."""
     call, form = _bound(function)
     is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
     source = hashlib.sha256(text).hexdigest() if text else ""
-    return _Function(call, form, is_async or form in ("group", "TRL's form"), file, source)
+    takes_group = is_async or form in ("group", "TRL's form")
+    return _Function(call, file, LoadedFunction(form=form, takes_group=takes_group, source=source))
 
 
-def _bound(function: Callable[..., Any]) -> tuple[Callable[[_Arguments], Any], Form]:
+def _bound(function: Callable[..., object]) -> tuple[Callable[[_Arguments], object], Form]:
     """Return a call with arguments by name, and the form that the function's parameters show.
 
     Raises CodeError if they show two, or none.
@@ -283,13 +340,13 @@ def _bound(function: Callable[..., Any]) -> tuple[Callable[[_Arguments], Any], F
 
 
 def _by_name(
-    function: Callable[..., Any], signature: inspect.Signature
-) -> Callable[[_Arguments], Any]:
+    function: Callable[..., object], signature: inspect.Signature
+) -> Callable[[_Arguments], object]:
     """Return a call that gives the function those of the arguments that it names."""
     parameters = signature.parameters
     takes_all = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
 
-    def call(arguments: _Arguments) -> Any:
+    def call(arguments: _Arguments) -> object:
         taken = arguments
         if not takes_all:
             taken = {name: value for name, value in arguments.items() if name in parameters}

@@ -4,11 +4,11 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from rlvr_cli.algorithm.kinds import Advantage, Return, advantages_by_token
 from rlvr_cli.algorithm.reward import (
@@ -20,10 +20,18 @@ from rlvr_cli.algorithm.reward import (
     combine_rewards,
 )
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import printable, shortened
 from rlvr_cli.core.types import Group, Problem
-from rlvr_cli.rewards.functions import SCORE, answering, answering_here
+from rlvr_cli.rewards.functions import (
+    Given,
+    Loaded,
+    Question,
+    Rewards,
+    answering,
+    answering_here,
+)
 from verifiers import Verdict
 from verifiers.workers.pool import Pool, WorkerLostError
 
@@ -32,14 +40,13 @@ class Scores(NamedTuple):
     """What one function gave some samples of a group."""
 
     name: str
-    values: dict[int, Any]
-    """The reward of each sample as the function's worker replies, or a text that says why there is
-    none."""
+    given: Mapping[int, Given | str]
+    """What it gave each sample, or a text that says why there is nothing."""
 
 
 Pending = Future[Scores]
 """A function that is running on some responses of a group."""
-Ask = Callable[[dict[str, Any], int], dict[str, Any]]
+Ask = Callable[[JsonObject, int], JsonObject]
 """Gives the reply to a question that may take so many times the limit of time."""
 
 
@@ -130,64 +137,63 @@ class Rewarder:
     def _load(self, terms: Sequence[Reward], ask: Ask, threads: ThreadPoolExecutor) -> None:
         """Ask what was loaded, and note it. Raises UserError if a function could not be."""
         try:
-            loaded = ask({}, 1)
+            loaded = Loaded.model_validate(ask({}, 1))
         except WorkerLostError as error:
-            loaded = {"error": f"{' '.join(term.spec for term in terms)}: {error}"}
-        if "error" in loaded:
-            is_unknown = "no such reward" in loaded["error"]
+            loaded = Loaded(error=f"{' '.join(term.spec for term in terms)}: {error}")
+        if loaded.error is not None:
+            is_unknown = "no such reward" in loaded.error
             hint = f" (built in are {', '.join(BUILT_IN)})" if is_unknown else ""
-            raise UserError(f"--reward {printable(loaded['error'])}{hint}")
-        for number, term in enumerate(terms):
-            self.sources[term.name] = loaded["sources"][number]
-            self.forms[term.name] = loaded["forms"][number]
-            takes_group = loaded["takes_group"][number]
-            self._callees.append(_Callee(term, number, takes_group, ask, threads))
+            raise UserError(f"--reward {printable(loaded.error)}{hint}")
+        for number, (term, about) in enumerate(zip(terms, loaded.functions, strict=True)):
+            self.sources[term.name] = about.source
+            self.forms[term.name] = about.form
+            self._callees.append(_Callee(term, number, about.takes_group, ask, threads))
 
     def start(self, problem: Problem, responses: Sequence[str]) -> list[Pending]:
         """Start the user's functions on the responses to a problem, without waiting for them."""
         row = problem.row
-        shared: dict[str, Any] = {"step": self.step}
+        chat = None
         if problem.is_chat:
             turns = (*problem.turns, ("user", problem.problem))
-            shared["chat"] = [{"role": role, "content": content} for role, content in turns]
+            chat = [{"role": role, "content": content} for role, content in turns]
         samples = list(range(len(responses)))
         pending = []
         for callee in self._callees:
             calls = [samples] if callee.takes_group else [[sample] for sample in samples]
             for call in calls:
-                question = {
-                    "function": callee.number,
-                    "rows": [row] * len(call),
-                    "responses": [responses[sample] for sample in call],
-                    **shared,
-                }
-                pending.append(callee.threads.submit(self._ask, callee, question, call))
+                question = Question(
+                    function=callee.number,
+                    rows=[row] * len(call),
+                    responses=[responses[sample] for sample in call],
+                    step=self.step,
+                    chat=chat,
+                )
+                task = callee.threads.submit(self._ask, callee, question, call, problem.id)
+                pending.append(task)
         return pending
 
-    def _ask(self, callee: _Callee, question: dict[str, Any], samples: list[int]) -> Scores:
+    def _ask(
+        self, callee: _Callee, question: Question, samples: Sequence[int], problem_id: str
+    ) -> Scores:
         """Call a function on responses to a problem, and wait for its rewards."""
         term = callee.term
-        row = question["rows"][0]
         try:
-            reply = callee.ask(question, len(samples))
+            reply = Rewards.model_validate(callee.ask(vars(question), len(samples)))
         except WorkerLostError as error:
             return Scores(term.name, dict.fromkeys(samples, f"reward {term.name}: {error}"))
-        if "error" in reply:
-            raise UserError(
-                f"reward {term.spec}: {printable(reply['error'])} (problem "
-                f"{printable(row['id']):.60})"
-            )
-        if reply["source"] != self.sources[term.name]:
+        place = f"(problem {printable(problem_id):.60})"
+        if reply.error is not None:
+            raise UserError(f"reward {term.spec}: {printable(reply.error)} {place}")
+        if reply.source != self.sources[term.name]:
             raise self._source_changed()
-        has_places = any(isinstance(_score(value), list) for value in reply["rewards"])
+        has_places = any(isinstance(given.score, list) for given in reply.given)
         if has_places and term.weight and not self._advantage.is_by_token:
             raise UserError(
                 f"reward {term.spec}: it returned rewards in places, and advantage "
                 f"{self._advantage.kind} is one number a response: use "
-                f"{', '.join(advantages_by_token())}, or return their sum (problem "
-                f"{printable(row['id']):.60})"
+                f"{', '.join(advantages_by_token())}, or return their sum {place}"
             )
-        return Scores(term.name, dict(zip(samples, reply["rewards"], strict=True)))
+        return Scores(term.name, dict(zip(samples, reply.given, strict=True)))
 
     def reward(self, group: Group, pending: Sequence[Pending]) -> Group:
         """Wait for the functions that were started on a judged group, and return it with rewards.
@@ -208,22 +214,19 @@ class Rewarder:
             places: list[tuple[int, float]] = []
             verification = rollout.verification
             for scores in results:
-                if sample not in scores.values:
+                given = scores.given.get(sample)
+                if isinstance(given, str) and verification is not None and scores.name in weights:
+                    verification = replace(verification, verdict=Verdict.TIMEOUT, reason=given)
+                if given is None or isinstance(given, str):
                     continue
-                value = scores.values[sample]
-                if isinstance(value, dict):
-                    for figure, number in value.items():
-                        if figure != SCORE:
-                            figures[f"{scores.name}/{figure}"] = number
-                score = _score(value)
-                if isinstance(score, list):
-                    user_values[scores.name] = math.fsum(reward for _, reward in score)
-                    weight = weights.get(scores.name, 0.0)
-                    places += _before_the_end(score, weight, len(rollout.text))
-                elif not isinstance(score, str):
-                    user_values[scores.name] = score
-                elif verification is not None and scores.name in weights:
-                    verification = replace(verification, verdict=Verdict.TIMEOUT, reason=score)
+                for figure, number in given.figures.items():
+                    figures[f"{scores.name}/{figure}"] = number
+                if not isinstance(given.score, list):
+                    user_values[scores.name] = given.score
+                    continue
+                user_values[scores.name] = math.fsum(reward for _, reward in given.score)
+                weight = weights.get(scores.name, 0.0)
+                places += _before_the_end(given.score, weight, len(rollout.text))
             length = len(rollout.completion.token_ids) / self._max_tokens
             total, parts = combine_rewards(self.config, verification, length, user_values, majority)
             parts |= figures
@@ -263,11 +266,6 @@ def _threads(count: int, opened: ExitStack) -> ThreadPoolExecutor:
     threads = ThreadPoolExecutor(count, thread_name_prefix="rewards")
     opened.callback(threads.shutdown, cancel_futures=True)
     return threads
-
-
-def _score(value: Any) -> Any:
-    """Return what a function gave a response, without the figures beside it."""
-    return value[SCORE] if isinstance(value, dict) else value
 
 
 def _before_the_end(

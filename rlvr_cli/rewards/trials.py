@@ -7,6 +7,9 @@ from fractions import Fraction
 from importlib import resources
 from typing import NamedTuple
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
+from rlvr_cli.core.audit import PlainRewards, Rating
 from rlvr_cli.core.types import Problem
 from rlvr_cli.core.yaml_text import load_yaml
 
@@ -53,6 +56,7 @@ _FRACTION = re.compile(r"(-?)\\frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}")
 _LIST_OR_WORDS = re.compile(r"[,;]|\\text|(?<![\\a-zA-Z])[A-Za-z]{2,}")
 # "4 or east" may be read as one answer with a remark, and "1, 2 or 3" is a list anyway.
 _COUNTED = re.compile(r"[Hh]ow many ([a-z]+s)\b")
+_NOT_ASKED = PlainRewards(right=0.0, wrong=0.0)
 _NAMED = re.compile(r"\{([a-z]+)\}")
 
 
@@ -66,6 +70,29 @@ class Trial(NamedTuple):
     is_cut_off: bool = False
 
 
+class Templates(BaseModel):
+    """How a response of the table is written. What is left out is as in a plain answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    answer: str | None = None
+    thought: str | None = None
+    words: str | None = None
+    whole: str = "{response}"
+
+
+class CheckTable(BaseModel):
+    """A check of the table: its question, and its rows by what they deserve."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    question: str
+    at_one_fault: Rating | None = None
+    """The judgement on a single fault, where the share of faults says nothing."""
+    is_luck: bool = False
+    """Whether the faults of the best constant are fine."""
+    right: dict[str, Templates] = {}
+    wrong: dict[str, Templates] = {}
+
+
 @dataclass(frozen=True)
 class Case:
     """A problem with its gold answer, a wrong one, and the way in which answers are written."""
@@ -74,8 +101,7 @@ class Case:
     gold: str
     wrong: str
     way: str
-    rewards: tuple[float, float] = (0.0, 0.0)
-    """What the plain right answer earns, and the plain wrong one."""
+    rewards: PlainRewards = _NOT_ASKED
 
     def text(self, answer: str) -> str:
         """Return a plain response that states an answer."""
@@ -103,30 +129,30 @@ class Case:
         if not _LIST_OR_WORDS.search(self.gold + self.wrong):
             texts["single"] = self.gold
         unit = _COUNTED.search(self.problem.problem)
-        if unit and "integer" in texts:
+        if unit and _INTEGER.fullmatch(self.gold):
             texts["unit"] = f"{self.gold} {unit[1]}"
         for check, table in CHECKS.items():
-            for deserved in ("right", "wrong"):
-                for row, templates in table.get(deserved, {}).items():
+            for is_right, rows in ((True, table.right), (False, table.wrong)):
+                for row, templates in rows.items():
                     response = self._response(templates, texts)
                     if response is not None:
                         text, cut, _ = response.partition(CUT)
-                        yield Trial(check, row, text, deserved == "right", bool(cut))
+                        yield Trial(check, row, text, is_right, is_cut_off=bool(cut))
 
-    def _response(self, templates: dict[str, str], texts: dict[str, str]) -> str | None:
+    def _response(self, templates: Templates, texts: dict[str, str]) -> str | None:
         """Return the response of a row. Return None if the problem has no such text, or the way of
         writing answers no place for a thought or for words after the answer."""
-        whole = templates.get("whole", "{response}")
-        words_after = whole.partition("{response}")[2].strip()
+        words_after = templates.whole.partition("{response}")[2].strip()
         if words_after and not self.way.endswith("."):
             return None
-        if "thought" in templates and "{thought}" not in self.way:
+        if templates.thought is not None and "{thought}" not in self.way:
             return None
+        parts = {"answer": self.gold, **PLAIN}
         try:
-            parts = {"answer": self.gold, **PLAIN}
-            for name in parts.keys() & templates.keys():
-                parts[name] = _filled(templates[name], texts)
-            return _filled(whole, {**texts, "response": _written(self.way, parts)})
+            for name, template in templates.model_dump(exclude={"whole"}).items():
+                if template is not None:
+                    parts[name] = _filled(template, texts)
+            return _filled(templates.whole, {**texts, "response": _written(self.way, parts)})
         except KeyError:
             return None
 
@@ -163,33 +189,36 @@ def texts_of_problem(problem: str) -> dict[str, str]:
 def texts_of_gold(gold: str) -> dict[str, str]:
     """Return other texts of the value of a gold answer, and sums and products that come to it.
     None is made of what is no plain number."""
-    texts = {"gold": gold}
-    if "$" not in gold:
-        texts["formal"] = f"${gold}$"
+    texts: dict[str, str | None] = {"gold": gold, "formal": None if "$" in gold else f"${gold}$"}
     if _INTEGER.fullmatch(gold):
-        number = int(gold)
-        texts |= {"integer": gold, "decimal": f"{gold}.0"}
-        if 0 <= number < len(_SPELLED):
-            texts["spelled"] = _SPELLED[number]
-        if abs(number) > 9:
-            texts["shorter"] = gold[:-1]
-        if abs(number) > 999:
-            texts["grouped"] = f"{number:,}"
-        if number > 2:
-            texts["undone"] = f"{number - 2} + 2"
-        if number > 2 and number % 2 == 0:
-            texts["doubled"] = rf"{number // 2} \times 2"
+        texts |= _texts_of_integer(gold)
     if _DECIMAL.fullmatch(gold):
         value = Fraction(gold)
         sign = "-" if value < 0 else ""
-        texts["zero"] = f"{gold}0"
-        texts["fraction"] = rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
-    fraction = _FRACTION.fullmatch(gold)
-    if fraction:
-        texts["slash"] = f"{fraction[1]}{fraction[2]}/{fraction[3]}"
-        texts["large"] = gold.replace("frac", "dfrac")
-    return texts
+        fraction = rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+        texts |= {"zero": f"{gold}0", "fraction": fraction}
+    parts = _FRACTION.fullmatch(gold)
+    if parts:
+        slash = f"{parts[1]}{parts[2]}/{parts[3]}"
+        texts |= {"slash": slash, "large": gold.replace("frac", "dfrac")}
+    return {name: text for name, text in texts.items() if text is not None}
 
 
-CHECKS = load_yaml((resources.files("rlvr_cli") / "rewards" / "trials.yaml").read_text("utf-8"))
+def _texts_of_integer(gold: str) -> dict[str, str | None]:
+    """Return other texts of a whole number. None stands where it has no such text."""
+    number = int(gold)
+    return {
+        "integer": gold,
+        "decimal": f"{gold}.0",
+        "spelled": _SPELLED[number] if 0 <= number < len(_SPELLED) else None,
+        "shorter": gold[:-1] if abs(number) > 9 else None,
+        "grouped": f"{number:,}" if abs(number) > 999 else None,
+        "undone": f"{number - 2} + 2" if number > 2 else None,
+        "doubled": rf"{number // 2} \times 2" if number > 2 and number % 2 == 0 else None,
+    }
+
+
+CHECKS = TypeAdapter(dict[str, CheckTable]).validate_python(
+    load_yaml((resources.files("rlvr_cli") / "rewards" / "trials.yaml").read_text("utf-8"))
+)
 """The question and the rows of each check, as `trials.yaml` says."""

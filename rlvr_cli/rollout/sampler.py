@@ -4,8 +4,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.signals import raise_if_interrupted
@@ -15,8 +15,10 @@ from rlvr_cli.ranks.group import share, world
 from rlvr_cli.rewards.majority import with_majority
 from rlvr_cli.rewards.rewarder import Pending, Rewarder
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener
-from verifiers import Attempt, Verification, Verifier
-from verifiers.gym import place_of
+from verifiers import Verifier
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 @dataclass
@@ -24,7 +26,7 @@ class Sampler:
     """The engine, tokenizer and verifier that turn prompts into judged groups."""
 
     engine: Engine
-    tokenizer: Any
+    tokenizer: "PreTrainedTokenizerBase"
     verifier: Verifier
     seconds: float = 0.0
     """Seconds spent on detokenizing and verdicts since the start."""
@@ -103,25 +105,18 @@ class Sampler:
         them vote if the majority is rewarded."""
         token_ids = [list(completion.token_ids) for completion in completions]
         texts = self.tokenizer.batch_decode(token_ids, skip_special_tokens=True)
-        gold = prompt.problem.answer
-        attempts = [
-            Attempt(
-                text,
-                gold or "",
-                think_open=prompt.think_open,
-                truncated=completion.finish_reason == "length",
-                place=place_of(prompt.problem.row),
-            )
-            for completion, text in zip(completions, texts, strict=True)
-        ]
-        verifications: Sequence[Verification | None] = [None] * len(texts)
-        if gold is not None:
-            verifications = self.verifier.verify_many(attempts)
-        rows = zip(completions, texts, verifications, strict=True)
+        pairs = zip(completions, texts, strict=True)
         rollouts = [
-            Rollout(prompt, sample, completion, text, verification, reward=None)
-            for sample, (completion, text, verification) in enumerate(rows)
+            Rollout.of(prompt, sample, completion, text)
+            for sample, (completion, text) in enumerate(pairs)
         ]
+        attempts = [rollout.attempt for rollout in rollouts]
+        if prompt.problem.answer is not None:
+            verifications = self.verifier.verify_many(attempts)
+            rollouts = [
+                replace(rollout, verification=verification)
+                for rollout, verification in zip(rollouts, verifications, strict=True)
+            ]
         group = Group(prompt, tuple(rollouts), weight_version)
         if reward.has_majority:
             group = with_majority(group, attempts, self.verifier, reward)

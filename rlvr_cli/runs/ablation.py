@@ -11,30 +11,33 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any
+from typing import Annotated
 
 import yaml
 from pydantic import Field
 
 from rlvr_cli.config import Config, resolve, run_layer
+from rlvr_cli.config.templates import TEMPLATES
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading, write_atomically
-from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.step_figures import values_of
+from rlvr_cli.core.stored import Stored
 from rlvr_cli.core.text import format_value, plural
-from rlvr_cli.core.types import PROBLEM_SET, by_key
+from rlvr_cli.core.types import by_key
 from rlvr_cli.core.yaml_text import read_yaml
-from rlvr_cli.data.prompts import TEMPLATES, template_text
-from rlvr_cli.data.rows import stored_rows
-from rlvr_cli.evaluation.curves import FIGURES, Figure, Run, Seeds
+from rlvr_cli.data.prompts import template_text
+from rlvr_cli.data.rows import stored_responses
+from rlvr_cli.evaluation.curves import Figure, MeasuredRun, Point, Seeds
 from rlvr_cli.evaluation.estimators import detectable, mean
-from rlvr_cli.evaluation.report import UNJUDGED
+from rlvr_cli.evaluation.figures import UNJUDGED
 from rlvr_cli.ranks.launch import LAUNCHER
-from rlvr_cli.runs.run_dir import Stored, read_metrics
+from rlvr_cli.runs.stored import read_steps
+from rlvr_cli.runs.summary import read_summary
 
 PLAN = "ablation.yaml"
 PROBE = "probe"
@@ -44,7 +47,6 @@ TYPICAL_SPREAD = 0.12
 """Standard deviation of a difference of two arms in pass@1 over seeds: the median of twelve pairs
 of arms with five seeds in benchmarks/claims.md, which range from 0.02 to 0.23."""
 _POLL_S = 0.2
-_LARGEST_SUMMARY = 16 << 20
 _FREE = ("threads", "steps", "checkpoint", "guards", "engine", "server", "track")
 """Settings in which a run that is there may differ from the plan."""
 _DECIDED = (
@@ -118,7 +120,7 @@ class Plan:
                 f"{run}: another's run, with {difference}; move it away or name another --out"
             )
         summary = read_summary(run)
-        return summary.get("after") is not None and summary["steps"] >= config.steps
+        return summary.after is not None and summary.steps >= config.steps
 
 
 def differing(planned: Config, stored: Config) -> str:
@@ -139,18 +141,6 @@ def differing(planned: Config, stored: Config) -> str:
         if not is_open and found != value and not name.startswith(_FREE):
             return f"{name} {format_value(found)} where {format_value(value)} is planned"
     return ""
-
-
-def read_summary(run: Path) -> JsonObject:
-    """Read a run's summary.json. Return {} if the run has not ended."""
-    path = run / "summary.json"
-    if not path.exists():
-        return {}
-    with reading(path):
-        summary = parse_json(read_regular(path, _LARGEST_SUMMARY))
-    if not isinstance(summary, dict):
-        raise UserError(f"{path}: not a JSON object")
-    return summary
 
 
 def probe(plan: Plan, missing: int, display: Display) -> None:
@@ -184,17 +174,18 @@ def probe(plan: Plan, missing: int, display: Display) -> None:
     if process.returncode:
         raise UserError(f"{plan.base}: {_last_words(run)}")
     summary = read_summary(run)
-    if summary.get("after") is None:
+    if summary.after is None:
         raise UserError(
             f"{plan.base}: no held-out problems to compare on; name a set with --set eval.source="
         )
-    rows = list(read_metrics(run / "metrics.jsonl"))
-    in_steps = sum(row["seconds_step"] for row in rows)
-    measuring = max(0.0, 60 * summary["minutes"] - in_steps) / 2
+    steps = list(read_steps(run / "metrics.jsonl"))
+    in_steps = sum(values_of(steps, lambda figures: figures.seconds.step))
+    measuring = max(0.0, 60 * summary.minutes - in_steps) / 2
     config = plan.arms[plan.base]
     measurements = 2 + config.steps // config.eval.every if config.eval.every else 2
-    each = config.steps * rows[-1]["seconds_step"] + measurements * measuring
-    tokens = missing * config.steps * rows[-1]["tokens_sampled"]
+    newest = steps[-1]
+    each = config.steps * (newest.seconds.step or 0.0) + measurements * measuring
+    tokens = missing * config.steps * (newest.sampled.tokens_sampled or 0)
     display.say(
         "runs",
         f"{missing} to make, {done} there; about {missing * each / 60:,.1f} minutes of a process "
@@ -230,7 +221,7 @@ def make_runs(
                         failures.append(f"{run.name}: {_last_words(run)}")
                         display.warn(failures[-1])
                     else:
-                        value = (read_summary(run)["after"] or {}).get("pass@1")
+                        value = read_summary(run).pass_at_1
                         display.say("run", f"{run}: pass@1 {measured(value)}")
                     bar.tick(run.name)
         finally:
@@ -299,7 +290,7 @@ def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
     for arm in names.arms:
         for seed in sorted(names.seeds):
             path = directory / f"{arm}-{seed}"
-            if read_summary(path).get("after") is not None:
+            if read_summary(path).after is not None:
                 runs.setdefault(arm, {})[seed] = path
     return runs
 
@@ -316,22 +307,30 @@ def read_runs(directory: Path) -> dict[str, Seeds]:
     runs = {
         arm: {seed: run_figures(run) for seed, run in seeds.items()} for arm, seeds in paths.items()
     }
-    points = [
-        point for seeds in runs.values() for run in seeds.values() for point in run["measured"]
-    ]
-    counts = Counter(problem for point in points for problem in point["shares"])
+    points = [point for seeds in runs.values() for run in seeds.values() for point in run.measured]
+    counts = Counter(problem for point in points for problem in point.shares)
     problems = sorted(problem for problem, count in counts.items() if count == len(points))
     if not problems:
         raise UserError(f"{directory}: its runs have no held-out problem in common")
+    return {
+        arm: {seed: _on_problems(run, problems) for seed, run in seeds.items()}
+        for arm, seeds in runs.items()
+    }
+
+
+def _on_problems(run: MeasuredRun, problems: Sequence[str]) -> MeasuredRun:
+    """Return a run as it would be on these problems alone."""
     import numpy
 
-    for point in points:
-        point["shares"] = numpy.array([point["shares"][problem] for problem in problems])
-        point["pass@1"] = float(point["shares"].mean())
-    return runs
+    measured = []
+    for point in run.measured:
+        shares = {problem: point.shares[problem] for problem in problems}
+        value = float(numpy.array(list(shares.values())).mean())
+        measured.append(replace(point, shares=shares, pass_at_1=value))
+    return replace(run, measured=measured)
 
 
-def run_figures(run: Path) -> Run:
+def run_figures(run: Path) -> MeasuredRun:
     """Return the figures of a run: of each step, and of the held-out problems where measured.
 
     Seconds are the processor's. Raises UserError for a run whose files cannot be read.
@@ -342,30 +341,31 @@ def run_figures(run: Path) -> Run:
     seconds = 0.0
     tokens = 0
     step = 0
-    for row in read_metrics(run / "metrics.jsonl"):
-        step = row["step"]
-        if "seconds_processor" not in row or "tokens_sampled" not in row:
+    for figures in read_steps(run / "metrics.jsonl"):
+        step = figures.step
+        if figures.seconds.processor is None or figures.sampled.tokens_sampled is None:
             raise UserError(f"{run}: step {step} has no processor seconds; make it again")
-        seconds += row["seconds_processor"]
-        tokens += row["tokens_sampled"]
-        steps.append({key: row.get(key) for key in ("step", *FIGURES)})
-        if row.get("held_out_pass@1") is not None:
-            levels = row["held_out_by_level"]
+        seconds += figures.seconds.processor
+        tokens += figures.sampled.tokens_sampled
+        steps.append(figures)
+        if figures.measured is not None:
+            levels = figures.held_out[""].by_level
             path = files / f"held-out-step-{step:06d}.jsonl"
-            measured.append({**_point(step, seconds, tokens, path), "by_level": levels})
-    if measured[-1]["step"] < step:
+            measured.append(replace(_point(step, seconds, tokens, path), by_level=levels))
+    if measured[-1].step < step:
         measured.append(_point(step, seconds, tokens, files / "held-out-after.jsonl"))
-    return {"measured": measured, "steps": steps}
+    return MeasuredRun(measured, steps)
 
 
-def _point(step: int, seconds: float, tokens: int, path: Path) -> dict[str, Any]:
+def _point(step: int, seconds: float, tokens: int, path: Path) -> Point:
     """Return a measured point, with the share of right responses of each problem of which any was
     judged, by its set and id."""
-    judged = (row for row in stored_rows(path) if row["verdict"] not in UNJUDGED)
-    by_problem = by_key(judged, lambda row: f"{row.get(PROBLEM_SET, '')} {row['id']}")
+    judged = (response for response in stored_responses(path) if response.verdict not in UNJUDGED)
+    by_problem = by_key(
+        judged, lambda response: f"{response.problem.problem_set} {response.problem.id}"
+    )
     shares = {
-        name: fmean(row["verdict"] == "correct" for row in rows)
-        for name, rows in by_problem.items()
+        name: fmean(response.is_correct for response in responses)
+        for name, responses in by_problem.items()
     }
-    value = mean(shares.values())
-    return {"step": step, "seconds": seconds, "tokens": tokens, "pass@1": value, "shares": shares}
+    return Point(step, seconds, tokens, mean(shares.values()), shares)

@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import torch
-from pydantic import ConfigDict, Field
+from pydantic import Field, TypeAdapter
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from rlvr_cli.config import MODEL_SETTINGS, Config, as_yaml, setting_at
 from rlvr_cli.core import files
+from rlvr_cli.core.carried import CarriedGroup
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.stored import Count, Finite, Stored
 from rlvr_cli.core.text import first_mistake, format_value, one_line
-from rlvr_cli.core.types import Completion
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
 from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
 from rlvr_cli.ranks.group import by_the_first, full_tensor, is_first, shard_as
-from rlvr_cli.runs.run_dir import Count, Finite, Stored
+from rlvr_cli.runs.summary import Progress
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
-from verifiers import Verification
 
 _VALUES = "trainer/state.json"
 _TENSORS = "trainer/state.safetensors"
@@ -37,39 +37,6 @@ _LARGEST_STATE = 1 << 30
 """Bytes of a state.json at most."""
 _LARGEST_FILE = 4 << 30
 """Bytes of a file of tensors at most, unless a single tensor has more."""
-
-
-class _Rollout(Stored):
-    text: str
-    completion: Completion
-    verification: Verification | None
-    reward: float | None
-    rewards: dict[str, float] = Field({})
-    places: list[tuple[Count, float]] = Field([])
-
-
-class _Group(Stored):
-    prompt: Count
-    weight_version: Count
-    rollouts: list[_Rollout]
-
-
-class _Measured(Stored):
-    model_config = ConfigDict(extra="allow")
-
-    pass_at_1: Finite | None = Field(alias="pass@1")
-    by_level: dict[str, Finite | None] = Field({})
-
-
-class _Best(Stored):
-    step: Count
-    pass_at_1: Finite = Field(alias="pass@1")
-
-
-class _Progress(Stored):
-    before: _Measured | None
-    best: _Best | None
-    seconds: Annotated[Finite, Field(ge=0)]
 
 
 class StoredState(Stored):
@@ -85,15 +52,31 @@ class StoredState(Stored):
     """Problems that rest: number, passes of the rest, first pass after it. States of version 0.2
     and before have neither these nor the mismatch, and can still be read."""
     weight_version: Count
-    carried: list[_Group]
+    carried: list[CarriedGroup]
     kl_coef: Finite
     mismatch: Finite | None = None
     optimizer: list[JsonObject]
     loss_scale: JsonObject = Field({})
     """GradScaler's. Only runs in float16 have it."""
-    progress: _Progress
+    progress: Progress
     torch: str | None = Field(None)
     """The version of torch that computed it. States of version 0.2 and before do not have it."""
+
+
+@dataclass(frozen=True)
+class RunValues:
+    """The values of a run's state that its trainer does not have."""
+
+    step: int
+    settings: JsonObject
+    """`computing_settings` of the run."""
+    problems: str
+    start: str
+    progress: Progress
+    torch: str | None = None
+
+
+RUN_VALUES = TypeAdapter(RunValues)
 
 
 @dataclass(frozen=True)
@@ -125,11 +108,11 @@ class Checkpoint:
         text = files.read_regular(self.path / _VALUES, _LARGEST_STATE)
         values: JsonObject = parse_json(text)
         try:
-            StoredState.model_validate_json(text)
+            stored = StoredState.model_validate_json(text)
         except ValueError as error:
             raise ValueError(first_mistake(error)) from None
-        if values["step"] != self.step:
-            raise ValueError(f"it is of step {values['step']}")
+        if stored.step != self.step:
+            raise ValueError(f"it is of step {stored.step}")
         return values
 
 
@@ -361,7 +344,7 @@ def computing_settings(config: Config) -> JsonObject:
     return {key: value for key, value in values.items() if key in fixed and value not in ({}, [])}
 
 
-def state_of(trainer: Trainer) -> State:
+def state_of(trainer: Trainer, progress: Progress) -> State:
     """Return the trainer's state at the end of a step, with what identifies its run."""
     identity = {
         "settings": computing_settings(trainer.config),
@@ -369,13 +352,14 @@ def state_of(trainer: Trainer) -> State:
         "start": trainer.start_digest,
         "torch": torch.__version__,
     }
-    return State(identity, {}) | trainer.state_dict()
+    reached = {"progress": progress.model_dump(by_alias=True)}
+    return State(identity, {}) | trainer.state_dict() | State(reached, {})
 
 
 def other_torch(state: State) -> str | None:
     """Describe that another version of torch computed the state. Return None if it was this one, or
     if the state does not say."""
-    version = state.values.get("torch")
+    version = RUN_VALUES.validate_python(state.values).torch
     if version is None or version == torch.__version__:
         return None
     return f"torch {version} computed it, and torch {torch.__version__} goes on: bits may differ"
@@ -389,18 +373,18 @@ def restore(trainer: Trainer, state: State) -> None:
     """
     config = trainer.config
     settings = computing_settings(config)
-    stored = state.values["settings"]
-    for key in dict.fromkeys([*settings, *stored]):
-        if settings.get(key) != stored.get(key):
-            raise OtherRunError(_edited(key, settings, stored))
+    stored = RUN_VALUES.validate_python(state.values)
+    for key in dict.fromkeys([*settings, *stored.settings]):
+        if settings.get(key) != stored.settings.get(key):
+            raise OtherRunError(_edited(key, settings, stored.settings))
     prompts = f"the problems of {', '.join(config.data.sources)}, or prompts"
     if config.data.date is not None:
         date = f"{config.data.date:%Y-%m-%d}"
         prompts += f" (their template writes {date}; --set data.date=… is another)"
     model = config.teacher or config.model
     weights = f"the weights of {model}, the reference policy,"
-    _check_digest(state.values["problems"], trainer.problems_digest, prompts)
-    _check_digest(state.values["start"], trainer.start_digest, weights)
+    _check_digest(stored.problems, trainer.problems_digest, prompts)
+    _check_digest(stored.start, trainer.start_digest, weights)
     trainer.load_state_dict(state)
 
 

@@ -2,25 +2,27 @@
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 from huggingface_hub import HfApi
 
+import rlvr_cli
 from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, read_regular
-from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.text import one_line
 from rlvr_cli.core.yaml_text import load_yaml
-from rlvr_cli.evaluation.fingerprint import judge_fingerprint, model_hash
+from rlvr_cli.evaluation.fingerprint import judging_by, model_hash
 from rlvr_cli.model.loading import DEFAULTS_FILE, TINY, load_model, model_files
 from rlvr_cli.runs.checkpoint import Checkpoint, checkpoints, intact_checkpoints
 from rlvr_cli.runs.narration import format_figures
+from rlvr_cli.runs.summary import Summary, read_summary
 
 _LARGEST = 1 << 24
-"""Bytes of a summary, or of a start model's card."""
+"""Bytes of a start model's card."""
 _CARD = """\
 ---
 base_model: {model}
@@ -49,12 +51,9 @@ def write_export(
     """Write a checkpoint as a model directory, and push it if asked. Raises UserError if the run,
     the step or the target does not allow it."""
     config = resolve(run_layer(run, "export"))
-    try:
-        summary = parse_json(read_regular(run / "summary.json", _LARGEST))
-    except (OSError, ValueError):
-        summary = {}
-    if not isinstance(summary, dict):
-        summary = {}
+    summary = Summary()
+    with suppress(UserError):  # edited by hand
+        summary = read_summary(run)
     checkpoint = _find_checkpoint(run, step, summary, display)
     target = out or run / f"export-{checkpoint.step}"
     if target.exists():
@@ -83,19 +82,19 @@ def write_export(
     display.result("pushed", str(url))
 
 
-def _find_checkpoint(run: Path, step: str, summary: JsonObject, display: Display) -> Checkpoint:
+def _find_checkpoint(run: Path, step: str, summary: Summary, display: Display) -> Checkpoint:
     """Return the checkpoint that `best`, `last` or a number names. Raises UserError if there is no
     such checkpoint, or if it is damaged."""
     stored = {str(checkpoint.step): checkpoint for checkpoint in checkpoints(run)}
-    best = summary.get("best")
-    if step == "best" and not isinstance(best, dict):
+    best = summary.best
+    if step == "best" and best is None:
         raise UserError(
             f"--step best: {run} measured no step; set eval.every in training, or take last"
         )
     if step == "last":
         checkpoint = next(intact_checkpoints(run, display.warn), None)
     else:
-        checkpoint = stored.get(str(best.get("step")) if step == "best" and best else step)
+        checkpoint = stored.get(str(best.step) if step == "best" and best else step)
     if checkpoint is None:
         raise UserError(
             f"--step {step}: {run} has no such checkpoint; kept are: {', '.join(stored) or 'none'}"
@@ -106,28 +105,24 @@ def _find_checkpoint(run: Path, step: str, summary: JsonObject, display: Display
     return checkpoint
 
 
-def _card(config: Config, step: int, summary: JsonObject, digest: str) -> str:
+def _card(config: Config, step: int, summary: Summary, digest: str) -> str:
     """Return the model card: the base model, the figures, the settings that reproduce the run."""
-    measured = []
-    for moment in ("before", "after"):
-        figures = summary.get(moment) or {}
-        try:
-            sets = figures.get("sets", {"": figures})
-            texts = {name: format_figures(set_figures) for name, set_figures in sets.items()}
-        except (KeyError, TypeError, ValueError, AttributeError):  # edited by hand
-            texts = {"": format_figures(None)}
-        for name, text in texts.items():
+    lines = []
+    for moment, measured in (("before", summary.before), ("after", summary.after)):
+        sets = {"": None} if measured is None else measured.by_name
+        for name, figures in sets.items():
             label = f", {name}" if name else ""
-            measured.append(f"| {moment} training{label} | {text} |")
+            lines.append(f"| {moment} training{label} | {format_figures(figures)} |")
     trained_on = ", ".join(config.data.sources)
+    rules = judging_by(config.data.answer_format or "any")
     return _CARD.format(
         model=json.dumps(config.model),
         license=json.dumps(_license(config.model)),
         title=f"{config.model} after {step} steps of {config.algo} on {trained_on}",
         held_out=", ".join(config.eval.sources) or trained_on,
-        measured="\n".join(measured),
+        measured="\n".join(lines),
         data=config.data,
-        rules=json.dumps(judge_fingerprint(config.data.answer_format or "any")),
+        rules=json.dumps({"rlvr": rlvr_cli.__version__, "verifier": rules.row}),
         digest=digest,
         config=as_yaml(config),
     )

@@ -14,16 +14,18 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines, draw_curves, print_curves
 from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
-from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.signals import Interrupts, is_interrupted
+from rlvr_cli.core.step_figures import HeldOut, StepFigures
 from rlvr_cli.core.text import one_line, shortened
-from rlvr_cli.core.types import Metrics, OnStep
-from rlvr_cli.data.rows import ResponseRow, response_row
+from rlvr_cli.core.types import Group, OnStep
+from rlvr_cli.data.rows import as_row
+from rlvr_cli.evaluation.held_out import MeasuredSets, held_out_sets, measured_sets
 from rlvr_cli.ranks.group import broadcast_from_first, is_first, meet, world
 from rlvr_cli.runs import checkpoint, narration
 from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import MORE_SIGNAL, check
 from rlvr_cli.runs.run_dir import Run
+from rlvr_cli.runs.summary import Best, Progress, Summary
 from rlvr_cli.runs.track import Mirrors
 from rlvr_cli.training.state import State
 from rlvr_cli.training.throughput import run_throughput
@@ -44,10 +46,13 @@ class RunLifecycle:
     on_step: OnStep | None = None
 
     def __post_init__(self) -> None:
-        self.history: list[JsonObject] = []
-        """The metrics of all steps so far."""
-        self.progress: JsonObject = {"before": None, "best": None, "seconds": 0.0}
-        """The measurement before the first step, the best step, the seconds of earlier sessions."""
+        self.history: list[StepFigures] = []
+        """The figures of all steps so far."""
+        self.before: MeasuredSets | None = None
+        """The measurement before the first step."""
+        self.best: Best | None = None
+        self.earlier_seconds = 0.0
+        """The seconds of earlier sessions."""
         self._state: State | None = None
         """The state at the end of the newest step."""
         self._started_at = self._saved_at = time.monotonic()
@@ -100,7 +105,10 @@ class RunLifecycle:
                     f"{shortened(str(error))})"
                 )
                 continue
-            self.progress = state.values["progress"]
+            progress = checkpoint.RUN_VALUES.validate_python(state.values).progress
+            self.before = progress.before
+            self.best = progress.best
+            self.earlier_seconds = progress.seconds
             self._saved_step = trainer.step
             note = checkpoint.other_torch(state)
             if note is not None:
@@ -167,13 +175,13 @@ class RunLifecycle:
             raise
         self._conclude("done:", after)
 
-    def _measure_and_train(self) -> JsonObject | None:
+    def _measure_and_train(self) -> MeasuredSets | None:
         """Measure, train and measure again. Return the last measurement."""
         trainer = self.trainer
         with Interrupts(alone=world() == 1) as interrupts:
             with interrupts.interruptible():
-                if self.progress["before"] is None:
-                    self.progress["before"] = self._measure("before")
+                if self.before is None:
+                    self.before = self._measure("before")
             mirrors = Mirrors(
                 self.trackers if is_first() else (),
                 self.run.directory,
@@ -182,12 +190,12 @@ class RunLifecycle:
                 warn=self.display.warn,
             )
             with closing(mirrors):
-                if trainer.step == 0:
-                    mirrors.send_measured(0, self.progress["before"])
+                if trainer.step == 0 and mirrors.clients:
+                    mirrors.send_measured(0, _sets_of(self.before))
                 self._train(interrupts, mirrors)
                 with interrupts.interruptible():
                     after = self._measure("after")
-                mirrors.send_measured(trainer.step, after)
+                mirrors.send_measured(trainer.step, _sets_of(after))
         return after
 
     def _train(self, interrupts: Interrupts, mirrors: Mirrors) -> None:
@@ -200,46 +208,46 @@ class RunLifecycle:
         with self.display.progress("training", steps, completed=trainer.step) as bar:
             trainer.watch = bar.enter
             for result in trainer.train_steps(interrupts.interruptible):
-                metrics = result.metrics
+                figures = result.figures
                 self.run.record(result)
-                groups = [list(map(response_row, group.rollouts)) for group in result.sampled]
-                mirrors.send(metrics, chain.from_iterable(groups))
-                self.history.append(metrics)
-                is_best = self._note_best(metrics)
-                progress = self.progress | {"seconds": self._seconds()}
-                self._state = checkpoint.state_of(trainer) | State({"progress": progress}, {})
+                mirrors.send(
+                    figures, chain.from_iterable(group.rollouts for group in result.sampled)
+                )
+                self.history.append(figures)
+                is_best = self._note_best(figures)
+                progress = Progress(before=self.before, best=self.best, seconds=self._seconds())
+                self._state = checkpoint.state_of(trainer, progress)
                 findings = self._findings()
                 errors = [finding.text for finding in findings if finding.is_error]
                 # The clocks of several processes differ: the first one decides for all.
                 is_due = broadcast_from_first(self._is_due())
                 if is_due or is_best or errors:
                     self._save()
-                lines.show(metrics, is_best)
+                lines.show(figures, is_best)
                 bar.tick()
-                self._tell_listener(metrics, groups)
+                self._tell_listener(figures, result.sampled)
                 for finding in findings:
                     self.display.warn(finding.text)
                 if errors:
                     raise RunStoppedError(f"{errors[0]}; {self._resume_hint()}")
         self._save()
 
-    def _tell_listener(self, metrics: Metrics, groups: Sequence[Sequence[ResponseRow]]) -> None:
+    def _tell_listener(self, figures: StepFigures, groups: Sequence[Group]) -> None:
         """Call `on_step`, and keep what it raises apart from the errors of the run."""
         if self.on_step is None:
             return
         try:
-            self.on_step(metrics, groups)
+            self.on_step(figures.row, [list(map(as_row, group.rollouts)) for group in groups])
         except (Exception, SystemExit) as error:
             self._listener_error = error
             raise
 
-    def _note_best(self, metrics: Metrics) -> bool:
+    def _note_best(self, figures: StepFigures) -> bool:
         """Return whether a step has the best held-out pass@1 so far, and note it if it has."""
-        held_out = metrics.get("held_out_pass@1")
-        best = self.progress["best"]
-        if held_out is None or (best is not None and held_out <= best["pass@1"]):
+        measured = figures.measured
+        if measured is None or (self.best is not None and measured <= self.best.pass_at_1):
             return False
-        self.progress["best"] = {"step": metrics["step"], "pass@1": held_out}
+        self.best = Best(step=figures.step, pass_at_1=measured)
         return True
 
     def _findings(self) -> list[Finding]:
@@ -258,14 +266,14 @@ class RunLifecycle:
 
     def _seconds(self) -> float:
         """Return the seconds that the run has taken, in all of its sessions."""
-        return float(self.progress["seconds"] + time.monotonic() - self._started_at)
+        return self.earlier_seconds + time.monotonic() - self._started_at
 
     def _save(self) -> None:
         """Save the end of the newest step, unless it is saved or no longer in memory."""
         trainer = self.trainer
         if self._state is None or not trainer.is_between_steps:  # a step is changing the weights
             return
-        is_newest = self._state.values["step"] == trainer.step
+        is_newest = checkpoint.RUN_VALUES.validate_python(self._state.values).step == trainer.step
         is_saved = trainer.step <= self._saved_step
         if is_saved or not is_newest:
             return
@@ -276,8 +284,7 @@ class RunLifecycle:
             directory, trainer.step, trainer.session.policy, config, self._state
         )
         self._saved_step = trainer.step
-        best = self.progress["best"]
-        best_step = None if best is None else best["step"]
+        best_step = None if self.best is None else self.best.step
         checkpoint.prune_checkpoints(directory, config.checkpoint.keep, best_step)
         self._saved_at = time.monotonic()
         self._save_seconds = self._saved_at - started_at
@@ -298,7 +305,7 @@ class RunLifecycle:
             return self.trainer.step % settings.every == 0
         return self._save_seconds <= _SAVING_SHARE * seconds
 
-    def _measure(self, moment: str) -> JsonObject | None:
+    def _measure(self, moment: str) -> MeasuredSets | None:
         """Measure the held-out sets. Print their figures, and return those of the first set. If
         there are several, `sets` has those of each. Return None without a held-out set."""
         trainer = self.trainer
@@ -306,13 +313,10 @@ class RunLifecycle:
             return None
         with self.display.progress("measuring", len(trainer.held_out), lines=True) as bar:
             trainer.watch = lambda *_: bar.tick()
-            groups, sets = trainer.measure()
-        self.run.write_rollouts(f"held-out-{moment}", groups)
+            responses, sets = trainer.measure()
+        self.run.write_rollouts(f"held-out-{moment}", responses)
         narration.say_measured(sets, moment, self.display)
-        first = dict(next(iter(sets.values())))
-        if "" in sets:  # a single set has no name
-            return first
-        return first | {"sets": sets}
+        return measured_sets(sets)
 
     def _resume_hint(self) -> str:
         directory = str(self.run.directory)
@@ -330,29 +334,33 @@ class RunLifecycle:
         words += [f"--set=algorithm.{name}={spec}" for name, spec in functions.items()]
         return f"saved up to step {self._saved_step}; go on with {shlex.join(words)}"
 
-    def _conclude(self, ending: str, after: JsonObject | None = None) -> None:
+    def _conclude(self, ending: str, after: MeasuredSets | None = None) -> None:
         """Write the summary and print the results."""
         steps = self.trainer.step
         directory = self.run.directory
         minutes = self._seconds() / 60
-        before = self.progress["before"]
-        best = self.progress["best"]
         throughput = run_throughput(self.history)
-        summary = {
-            "steps": steps,
-            "minutes": round(minutes, 3),
-            "before": before,
-            "after": after,
-            "best": best,
-            "figures": throughput,
-            "model": f"checkpoints/step-{self._saved_step}" if self._saved_step else None,
-        }
+        summary = Summary(
+            steps=steps,
+            minutes=round(minutes, 3),
+            before=self.before,
+            after=after,
+            best=self.best,
+            figures=throughput.row,
+            model=f"checkpoints/step-{self._saved_step}" if self._saved_step else None,
+        )
+        text = json.dumps(summary.model_dump(by_alias=True), indent=2, ensure_ascii=False)
         self.run.write("curves.txt", draw_curves([self.history]) + "\n")
-        self.run.write("summary.json", json.dumps(summary, indent=2, ensure_ascii=False) + "\n")
+        self.run.write("summary.json", f"{text}\n")
         print_curves([self.history], self.display)
         narration.say_throughput(throughput, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
-        narration.say_results(before, after, best, self.display)
+        narration.say_results(self.before, after, self.best, self.display)
         self.display.result("run", f"{ending} {steps} steps, {minutes:.2f} minutes; {directory}")
         if self._saved_step:
             narration.say_what_is_next(self.trainer, directory, self.display)
+
+
+def _sets_of(measurement: MeasuredSets | None) -> dict[str, HeldOut]:
+    """Return the figures of the held-out sets of a measurement, none if nothing was measured."""
+    return {} if measurement is None else held_out_sets(measurement.by_name)

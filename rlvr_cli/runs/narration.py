@@ -9,14 +9,17 @@ from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
+from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import counts_in_words, plural
-from rlvr_cli.core.types import WITHOUT_VERDICT, History, Metrics, Prompt
+from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet
-from rlvr_cli.evaluation.measure import Evaluation
+from rlvr_cli.evaluation.held_out import Measured, MeasuredSets
 from rlvr_cli.runs.guards import MORE_SIGNAL
 from rlvr_cli.runs.preflight import to_judge
+from rlvr_cli.runs.summary import Best
 from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
 from rlvr_cli.setup.session import Session
+from rlvr_cli.training.throughput import RunThroughput
 from rlvr_cli.training.trainer import Trainer
 from verifiers import Verifier
 
@@ -27,27 +30,23 @@ _SHOWN_GOLDS = 5
 _LONGEST_QUESTION = 60
 
 
-def format_figures(figures: Metrics | None) -> str:
+def format_figures(figures: Measured | None) -> str:
     """Format pass@1 of a measurement with its interval, and cons@k. None means not measured."""
-    figures = figures or {}
-    if not figures.get("interval"):
-        return measured(figures.get("pass@1"))
-    low, high = figures["interval"]
-    text = f"{figures['pass@1']:.3f} [{low:.3f}, {high:.3f}]"
-    consensus = figures["cons@k"]
-    k = figures["samples"]
-    if consensus is not None and k > 1:
-        text += f", cons@{k} {consensus:.3f}"
+    if figures is None or figures.pass_at_1 is None or figures.interval is None:
+        return measured(None if figures is None else figures.pass_at_1)
+    low, high = figures.interval
+    text = f"{figures.pass_at_1:.3f} [{low:.3f}, {high:.3f}]"
+    if figures.cons_at_k is not None and figures.samples > 1:
+        text += f", cons@{figures.samples} {figures.cons_at_k:.3f}"
     return text
 
 
-def warn_of_unjudged(evaluation: Evaluation, display: Display) -> None:
+def warn_of_unjudged(figures: Measured, display: Display) -> None:
     """Warn of responses that pass@1 leaves out, if any."""
-    unjudged = sum(evaluation["verdicts"].get(verdict, 0) for verdict in WITHOUT_VERDICT)
-    if unjudged:
+    if figures.unjudged:
         display.warn(
-            f"{plural(unjudged, 'response')} could not be judged (timeout, bad gold); pass@1 "
-            "leaves them out"
+            f"{plural(figures.unjudged, 'response')} could not be judged (timeout, bad gold); "
+            "pass@1 leaves them out"
         )
 
 
@@ -162,49 +161,48 @@ def say_template(prompts: Sequence[Prompt], session: Session, display: Display) 
         display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
 
-def say_measured(sets: Mapping[str, Evaluation], moment: str, display: Display) -> None:
+def say_measured(sets: Mapping[str, Measured], moment: str, display: Display) -> None:
     """Print the figures of every held-out set, and warn of responses that they leave out."""
     for name, figures in sets.items():
-        text = f"{format_figures(figures)} {moment} training ({figures['settings']})"
+        text = f"{format_figures(figures)} {moment} training ({figures.settings})"
         display.say("pass@1", f"{name}: {text}" if name else text)
         warn_of_unjudged(figures, display)
 
 
 def say_results(
-    before: Metrics | None,
-    after: Metrics | None,
-    best: Metrics | None,
+    before: MeasuredSets | None,
+    after: MeasuredSets | None,
+    best: Best | None,
     display: Display,
 ) -> None:
     """Print pass@1 of every held-out set before and after training, by level, and the best."""
     if before and after:
-        before_by_set = before.get("sets", {"": before})
-        for name, figures in after.get("sets", {"": after}).items():
+        for name, figures in after.by_name.items():
             change = (
-                f"{format_figures(before_by_set.get(name))} before, {format_figures(figures)} "
-                f"after training ({figures['settings']})"
+                f"{format_figures(before.by_name.get(name))} before, {format_figures(figures)} "
+                f"after training ({figures.settings})"
             )
             display.result("pass@1", f"{name}: {change}" if name else change)
-        levels_before = before.get("by_level", {})
-        levels_after = after.get("by_level", {})
-        if levels_after and levels_before.keys() == levels_after.keys():
-            display.table(by_level(levels_before, levels_after))
+        if after.by_level and before.by_level.keys() == after.by_level.keys():
+            display.table(by_level(before.by_level, after.by_level))
     if best:
-        display.say("best", f"pass@1 {best['pass@1']:.3f} at checkpoints/step-{best['step']}")
+        display.say("best", f"pass@1 {best.pass_at_1:.3f} at checkpoints/step-{best.step}")
 
 
-def say_throughput(figures: Metrics, display: Display) -> None:
+def say_throughput(figures: RunThroughput, display: Display) -> None:
     """Print the measured speed of a run. Verbose, add MFU and how engine and trainer differ."""
-    words = {
-        "tokens_per_second_rollout": "rollout {:,.0f} tokens/s",
-        "tokens_per_second_update": "update {:,.0f} tokens/s",
-        "signal_share": "{:.0%} of the sampled tokens gave a signal",
-        "memory_peak_gib": "peak memory {:.2f} GiB",
-    }
+    rates = figures.rates
+    words = [
+        ("rollout {:,.0f} tokens/s", rates.tokens_per_second_rollout),
+        ("update {:,.0f} tokens/s", rates.tokens_per_second_update),
+        ("{:.0%} of the sampled tokens gave a signal", rates.signal_share),
+        ("peak memory {:.2f} GiB", figures.memory_peak_gib),
+    ]
     if display.verbose:
-        words["mfu"] = "the update at {:.1%} of the GPU's peak (mfu)"
-        words["mismatch_max"] = "engine and trainer differ by at most {:.1e} nats a token"
-    texts = [form.format(figures[key]) for key, form in words.items() if figures[key] is not None]
+        words.append(("the update at {:.1%} of the GPU's peak (mfu)", figures.mfu))
+        differ = "engine and trainer differ by at most {:.1e} nats a token"
+        words.append((differ, figures.mismatch_max))
+    texts = [form.format(value) for form, value in words if value is not None]
     if texts:
         display.say("speed", ", ".join(texts))
 
@@ -212,23 +210,23 @@ def say_throughput(figures: Metrics, display: Display) -> None:
 def warn_of_outcome(trainer: Trainer, history: History, display: Display) -> None:
     """Warn if a run learned nothing, or skipped steps."""
     steps = len(history)
-    short = sum(metrics["no_update"] == "batch not full" for metrics in history)
+    short = sum(figures.batch.no_update == "batch not full" for figures in history)
     refill = trainer.config.algorithm.filter
     if short and refill and not trainer.is_stopped:
         display.warn(
             f"{short} of {steps} steps made no update: {refill.max_gen_batches} generation batches "
             "did not fill the batch (algorithm.filter.max_gen_batches)"
         )
-    silent = [metrics for metrics in history if metrics["no_update"] == "no signal"]
+    silent = [figures for figures in history if figures.batch.no_update == "no signal"]
     cause = "nothing set right responses apart from wrong ones"
-    if any(metrics["mixed_share"] for metrics in silent):
+    if any(figures.sampled.mixed_share for figures in silent):
         cause = "all responses of a group had one reward, right or wrong"
     if 0 < len(silent) < steps:
         display.warn(f"{len(silent)} of {steps} steps had no signal: {cause}")
     elif silent:
         verdicts: Counter[str] = Counter()
-        for metrics in silent:
-            verdicts.update(metrics["verdicts"])
+        for figures in silent:
+            verdicts.update(figures.sampled.verdicts)
         display.warn(
             f"no signal in {plural(steps, 'step')}: {cause} ({counts_in_words(verdicts)}): "
             f"{MORE_SIGNAL}"

@@ -236,20 +236,22 @@ def review_probe(
 
     The line has the share in the required format, if one is required.
     """
-    metrics = rollout_metrics(groups)
-    verdicts = metrics["verdicts"]
-    format_share = metrics["format_share"]
-    cut_off = f"{metrics['cut_off_share']:.0%}"
+    sampled = rollout_metrics(groups)
+    verdicts = sampled.verdicts
+    format_share = sampled.format_share
+    cut_off_share = sampled.cut_off_share or 0.0
+    cut_off = f"{cut_off_share:.0%}"
     responses = sum(len(group.rollouts) for group in groups)
     judged = sum(verdicts.values())
-    rewards = {name: mean for name, mean in metrics.items() if name.startswith("reward/")}
     parts = [f"cut off {cut_off}"]
     if judged:
-        parts.insert(0, f"mixed groups {metrics['mixed_share']:.0%}")
+        parts.insert(0, f"mixed groups {sampled.mixed_share:.0%}")
         parts.insert(0, f"correct {verdicts.get('correct', 0) / judged:.0%}")
     if has_format and judged:
         parts.insert(0, f"format right {format_share:.0%}")
-    parts += [f"{name} {mean:.3g}" for name, mean in rewards.items() if mean is not None]
+    for name, mean in sampled.rewards.items():
+        if mean is not None:
+            parts.append(f"reward/{name} {mean:.3g}")
     line = f"{len(groups)} problems, {responses} responses: {', '.join(parts)}"
     texts = list[str]()
     if has_format and judged and not format_share:
@@ -258,14 +260,14 @@ def review_probe(
             f"no response had the format {data.answer_format}, so none can be rewarded: judge any "
             f"form with --set data.answer_format=any{prompt}, or take a model that writes it"
         )
-    if learns and judged and rewards and not verdicts.get("correct"):
+    if learns and judged and sampled.rewards and not verdicts.get("correct"):
         texts.append(f"no response of the probe is right: {MATH_EARNS_NOTHING}: {MORE_SIGNAL}")
     if not learns:
         texts.append(
             f"the probe found no signal: on {len(groups)} problems nothing sets right responses "
             f"apart from wrong ones ({counts_in_words(verdicts)}): {MORE_SIGNAL}"
         )
-    if metrics["cut_off_share"] > _MUCH_CUT_OFF:
+    if cut_off_share > _MUCH_CUT_OFF:
         texts.append(
             f"{cut_off} of the responses were cut off at --max-tokens: raise it, or take a model "
             "whose responses end"

@@ -1,80 +1,29 @@
-"""Write and read a run directory: settings, metrics, rollouts, tokens and problems."""
+"""Write a run directory: settings, metrics, rollouts, tokens and problems."""
 
 import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
+from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Annotated
-
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import JsonObject, bounded_lines, jsonl_line, parse_json
-from rlvr_cli.core.text import first_mistake
-from rlvr_cli.core.types import TOKEN_FIGURES, Group, Problem
-from rlvr_cli.data.rows import response_row, validated_lines
+from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.step_figures import StepFigures
+from rlvr_cli.core.types import Problem, Response
+from rlvr_cli.data.rows import as_row
 from rlvr_cli.model.loading import step_directories
 from rlvr_cli.ranks.group import broadcast_from_first, by_the_first, gather, is_first, world
+from rlvr_cli.runs.stored import PROBLEMS, read_steps
 from rlvr_cli.training.record import StepResult
 
-PROBLEMS = "problems.jsonl"
-"""The file with the problems of a run that came through a pipe."""
 _NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
 _EXISTS = "--out {0}: it exists already; name another directory, or go on with --resume {0}"
-_LARGEST_TOKENS = 16 << 20
-"""Bytes of a file of tokens at most."""
-Count = Annotated[int, Field(ge=0, lt=2**63)]
-Finite = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
-"""A number that can be added up and drawn."""
-STORED_PROBLEM: TypeAdapter[Problem] = TypeAdapter(Problem)
-"""The schema of a line of problems.jsonl."""
-
-
-class Stored(BaseModel):
-    """A part of a file that rlvr wrote, with strict types and no unknown keys."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class StoredMetrics(Stored):
-    """A line of metrics.jsonl, with the metrics that guards and curves read."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Finite | bool | None]
-
-    step: Annotated[int, Field(ge=1, lt=2**63)]
-    no_update: str | None
-    mixed_share: Finite | None
-    verdicts: dict[str, Count]
-    held_out_by_level: dict[str, Finite | None] = {}
-
-
-class StoredTokens(Stored):
-    """A response in tokens-step-N.json, with the figures that the update had of its tokens
-    (`training/tokens.py`)."""
-
-    group: Count
-    """The number of its group in the step."""
-    sample: Count
-    text: list[str]
-    figures: dict[str, list[Finite]] | None
-    """None if the update did not pass the response."""
-
-    @model_validator(mode="after")
-    def _is_whole(self) -> "StoredTokens":
-        if self.figures is None:
-            return self
-        if list(self.figures) != list(TOKEN_FIGURES):
-            raise ValueError(f"its figures are not {', '.join(TOKEN_FIGURES)}")
-        if any(len(values) != len(self.text) for values in self.figures.values()):
-            raise ValueError("its lists are not of one length")
-        return self
 
 
 class Run:
@@ -111,13 +60,14 @@ class Run:
             self._write_with_checksum(f"tokens-{number}.json", json.dumps(result.tokens))
         if result.held_out:
             self.write_rollouts(f"held-out-{number}", result.held_out)
-        self.write_rollouts(number, result.sampled)
+        self.write_rollouts(number, chain.from_iterable(g.rollouts for g in result.sampled))
         if is_first():
-            files.append_line(self.directory / "metrics.jsonl", jsonl_line(result.metrics))
+            files.append_line(self.directory / "metrics.jsonl", jsonl_line(result.figures.row))
 
-    def write_rollouts(self, name: str, groups: Iterable[Group]) -> None:
+    def write_rollouts(self, name: str, responses: Iterable[Response]) -> None:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""
-        self._write_with_checksum(f"{name}.jsonl", "".join(rollout_lines(groups)))
+        lines = (jsonl_line(as_row(response)) for response in responses)
+        self._write_with_checksum(f"{name}.jsonl", "".join(lines))
 
     def _write_with_checksum(self, name: str, text: str) -> None:
         self.write(f"rollouts/{name}", text)
@@ -141,9 +91,9 @@ class Run:
                 later.append(path)
         return later
 
-    def truncate_to(self, step: int) -> list[JsonObject]:
-        """Truncate the files to the end of that step. Return the metrics up to it."""
-        rows: list[JsonObject] = []
+    def truncate_to(self, step: int) -> list[StepFigures]:
+        """Truncate the files to the end of that step. Return the steps up to it."""
+        rows = []
         if is_first():
             self._rollouts.mkdir(exist_ok=True)
             for part in (".", "rollouts", "checkpoints"):
@@ -156,10 +106,10 @@ class Run:
             self._write_manifest()
             for path in [*later, self.directory / "summary.json"]:
                 files.remove(path)
-            metrics = read_metrics(self.directory / "metrics.jsonl")
-            rows = [row for row in metrics if row["step"] <= step]
+            stored = read_steps(self.directory / "metrics.jsonl")
+            rows = [figures.row for figures in stored if figures.step <= step]
             self.write("metrics.jsonl", "".join(map(jsonl_line, rows)))
-        return broadcast_from_first(rows)
+        return [StepFigures.from_row(row) for row in broadcast_from_first(rows)]
 
 
 def _check_shared(is_visible: bool, directory: Path) -> None:
@@ -219,44 +169,3 @@ def default_directory(algo: str, sources: Sequence[str]) -> Path:
         number += 1
         path = base.with_name(f"{base.name}-{number}")
     return Path(broadcast_from_first(str(path)))
-
-
-def rollout_lines(groups: Iterable[Group]) -> Iterator[str]:
-    """Yield rollouts, one line per response."""
-    return (jsonl_line(response_row(rollout)) for group in groups for rollout in group.rollouts)
-
-
-def read_problems(directory: Path) -> list[Problem]:
-    """Read the copy that `create_run` made. Raises UserError if it cannot be read."""
-    problems = list(
-        validated_lines(directory / PROBLEMS, STORED_PROBLEM.validate_python, grows=False)
-    )
-    if not problems:
-        raise UserError(f"{directory / PROBLEMS}: no problems in it")
-    return problems
-
-
-def read_tokens(path: Path) -> list[StoredTokens]:
-    """Read a tokens-step-N.json. Raises UserError if it cannot be read."""
-    with files.reading(path):
-        rows = parse_json(files.read_regular(path, _LARGEST_TOKENS))
-    try:
-        return TypeAdapter(list[StoredTokens]).validate_python(rows)
-    except ValidationError as error:
-        raise UserError(f"{path}: {first_mistake(error)}") from None
-
-
-def read_metrics(path: Path) -> Iterator[JsonObject]:
-    """Yield the rows of metrics.jsonl in the order of their steps, and skip invalid ones."""
-    last = 0
-    # OSError: there is no such file yet. UserError: a line is too long.
-    with suppress(OSError, UserError), files.open_regular(path, follow=False) as file:
-        for line in bounded_lines(str(path), file):
-            try:
-                row = parse_json(line)
-                step = StoredMetrics.model_validate(row).step
-            except ValueError:
-                continue
-            if step > last and line.endswith(b"\n"):
-                last = step
-                yield row

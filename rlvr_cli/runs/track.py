@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, write_atomically
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.step_figures import HeldOut, StepFigures, held_out_row
 from rlvr_cli.core.text import one_line
-from rlvr_cli.core.types import Metrics
-from rlvr_cli.evaluation.measure import held_out_metrics
+from rlvr_cli.core.types import Response
 
 _TABLE_EVERY = 10
 """Steps between two tables of responses."""
@@ -24,7 +25,14 @@ _ROWS = 8
 """Responses in a table."""
 _ID = "track-id.txt"
 _PROJECT = "rlvr"
-_COLUMNS = ("id", "sample", "verdict", "reward", "problem", "response")
+_COLUMNS: dict[str, Callable[[Response], object]] = {
+    "id": lambda response: response.problem.id,
+    "sample": lambda response: response.sample,
+    "verdict": lambda response: response.verdict,
+    "reward": lambda response: response.reward,
+    "problem": lambda response: response.problem.problem or None,
+    "response": lambda response: response.text,
+}
 
 
 class Client(NamedTuple):
@@ -138,26 +146,28 @@ class Mirrors:
                 name = f"{run.resolve().name[-50:]}-{end}"
                 self.clients[tracker] = TRACKERS[tracker](run, name, settings, first_step)
 
-    def send(self, metrics: Metrics, rows: Iterable[Metrics]) -> None:
+    def send(self, figures: StepFigures, responses: Iterable[Response]) -> None:
         """Queue a step's figures, and in every tenth step its first responses."""
-        step = metrics["step"]
+        shown = islice(responses, 0 if figures.step % _TABLE_EVERY else _ROWS)
+        table = [[str(cell_of(response)) for cell_of in _COLUMNS.values()] for response in shown]
+        self._queue(figures.step, figures.row, table)
+
+    def send_measured(self, step: int, sets: Mapping[str, HeldOut]) -> None:
+        """Queue the figures of held-out sets, if there are any. Those from before training belong
+        to step 0, those from after it to the last step."""
+        if sets:
+            self._queue(step, held_out_row(sets), [])
+
+    def _queue(self, step: int, row: JsonObject, table: list[list[str]]) -> None:
+        """Queue the numbers of a row in each tracker."""
         figures = {
             key: value
-            for key, value in metrics.items()
+            for key, value in row.items()
             if type(value) in (int, float) and key != "step"
         }
-        shown = islice(rows, 0 if step % _TABLE_EVERY else _ROWS)
-        table = [[str(row[key]) for key in _COLUMNS] for row in shown]
         for tracker, client in list(self.clients.items()):
             with self._guarded(tracker):
                 client.send(step, figures, table)
-
-    def send_measured(self, step: int, figures: Metrics | None) -> None:
-        """Queue the figures of the held-out sets, as `summary.json` has them. Those from before
-        training belong to step 0, those from after it to the last step."""
-        if figures is not None and self.clients:
-            metrics = held_out_metrics(figures.get("sets", {"": figures}))
-            self.send({"step": step, **metrics}, ())
 
     def close(self) -> bool:
         """Send what is queued, and return whether everything was sent."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,8 +15,11 @@ from rlvr_cli.model.forward import Sample, largest_activation
 from rlvr_cli.model.loading import LoadedModel, model_directory
 from rlvr_cli.setup.memory import Memory
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
-def check_architecture(config: Config, outline: Any) -> None:
+
+def check_architecture(config: Config, outline: "PreTrainedModel") -> None:
     """Raise UserError if vLLM is the engine and does not know the architecture of the model."""
     if config.engine != "vllm":
         return
@@ -59,7 +62,9 @@ def check_vocabulary(teacher: LoadedModel, policy: LoadedModel, name: str) -> No
         )
 
 
-def check_range(name: str, model: Any, sample: Sample, config: Config, training: bool) -> None:
+def check_range(
+    name: str, model: "PreTrainedModel", sample: Sample, config: Config, training: bool
+) -> None:
     """Raise UserError if a model is to compute in float16 and its activations leave the range."""
     settings = {"rollout.precision": config.rollout.precision}
     if training:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
@@ -17,6 +17,9 @@ from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
 from rlvr_cli.setup.machine import Machine
 from rlvr_cli.setup.plan import is_sharded, samples_a_copy, with_values
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _FLOAT_BYTES = 4
 
@@ -110,7 +113,7 @@ class Shapes:
         return (lora.rank or 0) * sum(widths)
 
 
-def read_shapes(model: Any) -> Shapes:
+def read_shapes(model: "PreTrainedModel") -> Shapes:
     """Read the sizes of a model, which may be an outline without weights."""
     config = model.config.get_text_config()
     head = model.get_output_embeddings()
@@ -335,7 +338,7 @@ class Memory:
         """Return bytes as a share of the GPU, rounded down to whole percents."""
         return max(1, math.floor(100 * size / self.machine.total)) / 100
 
-    def _reductions(self, config: Config) -> Iterator[tuple[str, str, Any]]:
+    def _reductions(self, config: Config) -> Iterator[tuple[str, str, float | str]]:
         """Yield values that need less memory, cheapest first, each with its section and key."""
         if self.lends_gpu(config):
             free = self.unreserved(config)

@@ -3,17 +3,19 @@
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Literal
+from typing import Literal
 
 from rlvr_cli.config import Config
+from rlvr_cli.config.problem_sets import known_sets
 from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig
+from rlvr_cli.config.templates import TEMPLATES
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.limits import thread_limit
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.core.versions import installed_version, torch_of_vllm
 from rlvr_cli.data.problems import ProblemSet, joined
-from rlvr_cli.data.prompts import FORMATS, TEMPLATES, template_text
-from rlvr_cli.data.sources import DEFAULT_PROMPT, find_spec, known_sets
+from rlvr_cli.data.prompts import FORMATS, template_text
+from rlvr_cli.data.sources import DEFAULT_PROMPT, find_spec
 from rlvr_cli.model.card import Card, kernel_error
 from rlvr_cli.model.loading import default_device, settings_file
 from rlvr_cli.model.settings import SIXTEEN_BITS, OptimConfig, Precision
@@ -156,7 +158,7 @@ def foreseen(config: Config) -> Config:
     return config
 
 
-def with_values(config: Config, section: str, **values: Any) -> Config:
+def with_values(config: Config, section: str, **values: object) -> Config:
     """Return the configuration with these values in one of its sections."""
     changed = getattr(config, section).model_copy(update=values)
     return config.model_copy(update={section: changed})

@@ -1,13 +1,15 @@
 """Show what an ablation found: the table of differences, and the picture of its arms."""
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.tables import Figures, Table, arms_as_csv, of_arms, table_as_latex
+from rlvr_cli.console.tables import Table, table_as_latex
 from rlvr_cli.core.files import write_atomically
-from rlvr_cli.evaluation.curves import AXES, compare
+from rlvr_cli.evaluation.curves import STEPS, ArmAtEnd, compare
 from rlvr_cli.evaluation.picture import picture
 from rlvr_cli.runs.ablation import PLAN, read_names, read_runs, run_paths
 
@@ -18,13 +20,27 @@ NOTE = (
 )
 
 
+_CSV = (
+    "arm",
+    "axis",
+    "at",
+    "seeds",
+    "pass@1",
+    "difference",
+    "low",
+    "high",
+    "seen",
+    "problems",
+)
+
+
 @dataclass(frozen=True)
 class Findings:
     """What the runs of an ablation show so far."""
 
     base: str
-    rows: Sequence[Figures]
-    """The figures of each arm at the end of each axis."""
+    arms: Sequence[ArmAtEnd]
+    """Each arm at the end of each axis."""
     picture: str
     """The curves of the arms, an SVG."""
     ended: int
@@ -34,7 +50,7 @@ class Findings:
     @property
     def table(self) -> Table:
         """Return the table of differences."""
-        return of_arms(self.rows, self.base)
+        return of_arms(self.arms, self.base)
 
 
 def is_ablation(path: Path) -> bool:
@@ -54,11 +70,45 @@ def findings(directory: Path) -> Findings:
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
     return Findings(
         base=names.base,
-        rows=compare(runs, names.base),
+        arms=compare(runs, names.base),
         picture=picture(arms, names.figure, bands=True),
         ended=sum(map(len, runs.values())),
         planned=len(names.arms) * len(names.seeds),
     )
+
+
+def of_arms(arms: Sequence[ArmAtEnd], base: str) -> Table:
+    """Tabulate arms at the end of each axis: pass@1, and the difference to the base."""
+    table: Table = [
+        ["arm", "at equal", "seeds", "pass@1", f"less {base} [95 %]", "problems", "to be seen"]
+    ]
+    for arm in arms:
+        line = [arm.arm, f"{arm.at:,.0f} {arm.axis.unit}", str(arm.seeds), f"{arm.pass_at_1:.3f}"]
+        difference = arm.difference
+        if difference is None:
+            line += ["", "", ""]
+        else:
+            low, high = difference.interval
+            line.append(f"{difference.value:+.3f} [{low:+.3f}, {high:+.3f}]")
+            line += [str(difference.problems), f"{difference.seen:.3f}"]
+        table.append(line)
+    return table
+
+
+def arms_as_csv(arms: Sequence[ArmAtEnd]) -> str:
+    """Format the figures of arms as CSV, numbers in full."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(_CSV)
+    for arm in arms:
+        cells = [arm.arm, arm.axis.unit, arm.at, arm.seeds, arm.pass_at_1]
+        difference = arm.difference
+        if difference is None:
+            cells += [""] * (len(_CSV) - len(cells))
+        else:
+            cells += [difference.value, *difference.interval, difference.seen, difference.problems]
+        writer.writerow(cells)
+    return text.getvalue()
 
 
 def show_ablation(directory: Path, display: Display) -> None:
@@ -76,16 +126,16 @@ def show_ablation(directory: Path, display: Display) -> None:
 def publish(directory: Path, display: Display) -> None:
     """Write the table as CSV and LaTeX beside the picture, and print it."""
     found = findings(directory)
-    write_atomically(directory / "table.csv", arms_as_csv(found.rows))
+    write_atomically(directory / "table.csv", arms_as_csv(found.arms))
     write_atomically(directory / "table.tex", f"% {NOTE}\n{table_as_latex(found.table)}\n")
     write_atomically(directory / "picture.svg", found.picture)
     display.table(found.table, is_result=True)
     display.say("columns", NOTE)
-    for row in found.rows:
-        difference = row["difference"]
-        is_by_step = row["axis"] == AXES["step"]
-        if is_by_step and difference is not None and difference["interval"] == (0.0, 0.0):
+    for arm in found.arms:
+        difference = arm.difference
+        is_by_step = arm.axis == STEPS
+        if is_by_step and difference is not None and difference.interval == (0.0, 0.0):
             display.warn(
-                f"{row['arm']}: every problem as with {found.base}: so far it changes nothing"
+                f"{arm.arm}: every problem as with {found.base}: so far it changes nothing"
             )
     display.result("ablation", f"{directory}: table.csv, table.tex, picture.svg")

@@ -8,25 +8,15 @@ from collections.abc import Sequence
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.core.text import counts_in_words, plural, shortened
-from rlvr_cli.runs.run_dir import StoredTokens
+from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.source import Source, StoredGroup, reason
 
 _REASON, _TEXT = 48, 24
 """The most characters of a response's reason and of a token in the tables."""
 _FURTHEST = 6
 """The most tokens in the table of those that moved furthest."""
-_MOVES = {
-    "approx_kl": "While it was updated the policy was {:.2g} nats a token from the one that "
-    "sampled (mean of old less new log-probability before each mini-batch: 0 at the first).",
-    "ref_kl": "From the reference it was {:.2g} nats a token.",
-    "grad_norm": "The gradient was {:.3g} long.",
-    "lr": "The learning rate was {:.2g}.",
-    "entropy": "The entropy was {:.3f} nats, over the tokens that the update passed.",
-    "sampled_entropy": "Over all sampled tokens it was {:.3f}, by the engine.",
-    "held_out_pass@1": "On held-out problems pass@1 was then {:.3f}.",
-}
-"""Sentences on how the policy moved, by metric."""
 
 
 def explain(run: Source, step: int | None, number: int | None, display: Display) -> None:
@@ -37,7 +27,7 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     """
     config = run.config
     assert config is not None
-    history = {row["step"]: row for row in run.metrics}
+    history = {figures.step: figures for figures in run.metrics}
     if step is None:
         with_responses = {stored for stored, path in run.files.items() if path.stat().st_size}
         step = max(history.keys() & with_responses, default=None)
@@ -45,7 +35,8 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
         raise UserError(f"--explain: {run.path} has no finished step with responses")
     groups = list(run.groups(step))
     tokens = run.tokens(step)
-    metrics = history.get(step, {})
+    figures = history.get(step, StepFigures(step))
+    batch = figures.batch
     if not groups:
         raise UserError(
             f"--explain: step {step} of {run.path} sampled none; it trained groups that an earlier "
@@ -57,44 +48,38 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     group = min(choices, key=lambda group: (group.number not in tokens, group.fate != "trained"))
 
     algo = config.algorithm
-    first = group.rows[0]
-    rows = [row for group in groups for row in group.rows]
-    lengths = [row["n_tokens"] or 0 for row in group.judged] or [0]
+    responses = [response for group in groups for response in group.members]
+    lengths = [response.n_tokens or 0 for response in group.judged] or [0]
     rewards = [score.reward for score in group.scores.values()]
     mean = statistics.fmean(rewards) if rewards else math.nan
-    verdicts = _tally([row["verdict"] for row in rows])
+    verdicts = _tally([str(response.verdict) for response in responses])
     fates = _tally([group.fate for group in groups])
-    moves = [form.format(metrics[key]) for key, form in _MOVES.items() if metrics.get(key)]
-    if metrics.get("no_update"):
-        subject = "The rewards trained nothing" if "lr" in metrics else "No update"
-        moves.insert(0, f"{subject}: {metrics['no_update']}.")
     movement, furthest = _furthest([response for stored in tokens.values() for response in stored])
 
     display.lines([f"Step {step} of {run.path}: {config.algo}", ""])
     display.say(
         "1 sample",
-        f"The policy answered {plural(len(groups), 'problem')} {len(group.rows)} times each, in "
-        f"{plural(metrics.get('gen_batches', 1), 'round')}: "
-        f"{sum(row['n_tokens'] or 0 for row in rows):,} tokens.",
+        f"The policy answered {plural(len(groups), 'problem')} {len(group.members)} times each, in "
+        f"{plural(batch.gen_batches, 'round')}: "
+        f"{sum(response.n_tokens or 0 for response in responses):,} tokens.",
     )
     display.say("2 judge", f"Rules compare each answer with the gold one: {verdicts}.")
     display.say(
         "3 compare",
-        f"Take group {group.number}: {shortened(str(first['problem']))} Gold: "
-        f"{shortened(str(first['answer']))}. Its rewards' mean is {mean:.3f}; advantages are by "
-        f"{algo.advantage}.",
+        f"Take group {group.number}: {shortened(group.problem.problem)} Gold: "
+        f"{shortened(str(group.problem.answer))}. Its rewards' mean is {mean:.3f}; advantages are "
+        f"by {algo.advantage}.",
     )
     display.table(_advantages(group, tokens.get(group.number, ())))
     display.say(
         "4 choose",
         f"Of {plural(len(groups), 'group')}: {fates} (algorithm.filter {algo.filter or 'none'}). "
-        f"{metrics.get('groups_trained', 0)} trained in this step, "
-        f"{metrics.get('groups_carried', 0)} wait for the next.",
+        f"{batch.groups_trained} trained in this step, {batch.groups_carried} wait for the next.",
     )
     display.say(
         "5 clip",
         f"The surrogate is {algo.surrogate}. Its bound was at work on "
-        f"{metrics.get('clip_fraction') or 0:.2%} of the tokens. Its equation is in "
+        f"{figures.update.clip_fraction or 0:.2%} of the tokens. Its equation is in "
         f"rlvr_cli/algorithm/objective.py.{movement}",
     )
     if furthest:
@@ -107,10 +92,37 @@ def explain(run: Source, step: int | None, number: int | None, display: Display)
     display.say(
         "7 length",
         f"A response ends at {config.rollout.max_tokens} tokens; overlong is "
-        f"{algo.overlong or 'none'}. {sum(row['finish_reason'] == 'length' for row in rows)} of "
-        f"{len(rows)} responses were cut off.",
+        f"{algo.overlong or 'none'}. "
+        f"{sum(response.is_cut_off for response in responses)} of {len(responses)} responses were "
+        "cut off.",
     )
-    display.say("8 move", " ".join(moves))
+    display.say("8 move", " ".join(_moves(figures)))
+
+
+def _moves(figures: StepFigures) -> list[str]:
+    """Return sentences on how the policy moved, those that have a figure."""
+    update = figures.update
+    forms = [
+        (
+            "While it was updated the policy was {:.2g} nats a token from the one that sampled "
+            "(mean of old less new log-probability before each mini-batch: 0 at the first).",
+            update.approx_kl,
+        ),
+        ("From the reference it was {:.2g} nats a token.", update.ref_kl),
+        ("The gradient was {:.3g} long.", update.grad_norm),
+        ("The learning rate was {:.2g}.", update.lr),
+        ("The entropy was {:.3f} nats, over the tokens that the update passed.", update.entropy),
+        (
+            "Over all sampled tokens it was {:.3f}, by the engine.",
+            figures.sampled.sampled_entropy,
+        ),
+        ("On held-out problems pass@1 was then {:.3f}.", figures.measured),
+    ]
+    moves = [form.format(value) for form, value in forms if value]
+    if figures.batch.no_update:
+        subject = "No update" if update.lr is None else "The rewards trained nothing"
+        moves.insert(0, f"{subject}: {figures.batch.no_update}.")
+    return moves
 
 
 def _tally(names: Sequence[str]) -> str:
@@ -126,15 +138,15 @@ def _advantages(group: StoredGroup, responses: Sequence[StoredTokens]) -> list[l
         if response.figures is not None
     }
     table = [["sample", "reward", "advantage", "tokens"]]
-    for row in group.rows:
-        score = group.scores.get(row["sample"])
+    for response in group.members:
+        score = group.scores.get(response.sample)
         reward = "-" if score is None else f"{score.reward:+.3f}"
-        values = stored.get(row["sample"], [])
+        values = stored.get(response.sample, [])
         if not values and score is not None and score.advantage is not None:
             values = [score.advantage]
         ends = [f"{end:+.3f}" for end in (min(values), max(values))] if values else ["-"]
-        name = f"{row['sample']} {row['verdict']}: {reason(row)}"[:_REASON]
-        table.append([name, reward, " to ".join(dict.fromkeys(ends)), str(row["n_tokens"])])
+        name = f"{response.sample} {response.verdict}: {reason(response)}"[:_REASON]
+        table.append([name, reward, " to ".join(dict.fromkeys(ends)), str(response.n_tokens)])
     return table
 
 

@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import LIMITS, MEASURED, measured_sets
+from rlvr_cli.console.steps import CURVES, measured_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import printable
-from rlvr_cli.core.types import TOKEN_FIGURES, History
-from rlvr_cli.data.rows import ROW_KEYS
-from rlvr_cli.runs.run_dir import StoredTokens
+from rlvr_cli.core.types import TOKEN_FIGURES
+from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.ablation import findings
 from rlvr_cli.show.screen import differing, pass_at_1, truncate
 from rlvr_cli.show.source import REASONS, UNKNOWN_FATE, Source, StoredGroup, reason
@@ -137,12 +137,12 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
             without_tokens.max_bytes = MOST_BYTES - with_tokens.bytes
             sample = with_tokens if tokens else without_tokens
             sample.add(len(runs), group, tokens)
-            count += len(group.rows)
-            for row in group.rows:
+            count += len(group.members)
+            for response in group.members:
                 fate = group.fate
-                if masks_cut_off and fate == "trained" and row["finish_reason"] == "length":
+                if masks_cut_off and fate == "trained" and response.is_cut_off:
                     fate = "cut off"
-                fates[group.step][fate] += row["n_tokens"] or 0
+                fates[group.step][fate] += response.n_tokens or 0
         name = source.path.resolve().name if len(names) == len(sources) else str(source.path)
         shares = _shares(fates) if source.config and fates else None
         runs.append({"name": name, "metrics": _columns(history, glossary), "fates": shares})
@@ -166,6 +166,8 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
     tables = [pass_at_1(sources)]
     if len(sources) > 1 and sources[0].config is not None:
         tables.append(differing(sources))
+    limits = {curve.name: curve.limits for curve in CURVES if curve.limits is not None}
+    limits |= {key: (0.0, 1.0) for key in glossary if key.startswith("held_out")}
     return {
         "runs": runs,
         "tables": tables,
@@ -174,7 +176,7 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
         "rows": rows,
         "note": note,
         "glossary": glossary,
-        "limits": LIMITS | {key: (0.0, 1.0) for key in glossary if key.startswith("held_out")},
+        "limits": limits,
         "words": glossary | words,
     }
 
@@ -199,9 +201,10 @@ def _shares(fates: Mapping[int, Counter[str]]) -> JsonObject:
 def _columns(history: History, glossary: Iterable[str]) -> dict[str, list[Any]]:
     """Return the values of the metrics that have a curve or bound one, by metric."""
     columns = {}
-    for key in dict.fromkeys(key for row in history for key in row):
+    rows = [figures.row for figures in history]
+    for key in dict.fromkeys(key for row in rows for key in row):
         if key == "step" or key.replace("_low", "").replace("_high", "") in glossary:
-            columns[key] = [row.get(key) for row in history]
+            columns[key] = [row.get(key) for row in rows]
     return columns
 
 
@@ -209,7 +212,7 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
     """Return the meanings of the metrics with a curve, in their order, for each held-out set."""
     meanings = json.loads((_FILES / "glossary.json").read_text(encoding="utf-8"))
     glossary: dict[str, str] = {}
-    held_out = [name.removeprefix(MEASURED) for name in measured_sets(histories) or [MEASURED]]
+    held_out = [f"/{name}" if name else "" for name in measured_sets(histories) or [""]]
     for key, meaning in meanings.items():
         suffixes = held_out if "held_out" in key else [""]
         for suffix in suffixes:
@@ -219,11 +222,10 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
 
 def _entry(source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> list[Any]:
     """Return a group, its problem and its responses, as the page has them."""
-    first = group.rows[0]
+    problem = group.problem
     fields = []
-    for key, value in first.items():
-        is_short = isinstance(value, str | int) and len(str(value)) <= _LONGEST_FIELD
-        if is_short and key not in ROW_KEYS:
+    for key, value in problem.extra.items():
+        if isinstance(value, str | int) and len(str(value)) <= _LONGEST_FIELD:
             fields.append(f"{printable(key)[:_LONGEST_FIELD]}: {printable(str(value))}")
     del fields[_MOST_FIELDS:]
     if group.result:
@@ -234,18 +236,28 @@ def _entry(source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> l
         by_name = stored.figures or dict.fromkeys(TOKEN_FIGURES)  # null if it was not passed
         figures[stored.sample] = [texts, *by_name.values()]
     rows = []
-    for row in group.rows:
-        sample = row["sample"]
-        reward, advantage = group.scores.get(sample, (row["reward"], None))
-        entry = [sample, row["verdict"], row["n_tokens"] or 0, reward]
-        entry += [None if advantage is None else round(advantage, 4)]
-        entry += [_short(row["response"]), _short(reason(row))]
-        if sample in figures:
-            entry.append(figures[sample])
-        rows.append(entry)
-    problem = [*(_short(first[key]) for key in ("id", "problem", "answer")), fields]
-    return [[source, group.step, group.number, group.fate], problem, rows]
+    for response in group.members:
+        reward = response.reward
+        advantage = None
+        score = group.scores.get(response.sample)
+        if score is not None:
+            reward = score.reward
+            advantage = None if score.advantage is None else round(score.advantage, 4)
+        row: list[object] = [
+            response.sample,
+            response.verdict,
+            response.n_tokens or 0,
+            reward,
+            advantage,
+            _short(response.text),
+            _short(reason(response)),
+        ]
+        if response.sample in figures:
+            row.append(figures[response.sample])
+        rows.append(row)
+    about = [_short(problem.id), _short(problem.problem or None), _short(problem.answer), fields]
+    return [[source, group.step, group.number, group.fate], about, rows]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     return truncate(printable("-" if value is None else str(value)), _LONGEST_TEXT)

@@ -8,14 +8,15 @@ from itertools import islice
 from rich.text import Text
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import MEASURED, StepLines, measured_sets, points, print_curves
+from rlvr_cli.console.steps import StepLines, measured_of, measured_sets, points, print_curves
 from rlvr_cli.console.tables import Table, cell, in_words, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import plural, printable, shortened
-from rlvr_cli.data.rows import ResponseRow
+from rlvr_cli.core.types import Response
 from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k, pass_estimate
-from rlvr_cli.evaluation.report import JudgedProblem, by_value, check_fields
+from rlvr_cli.evaluation.figures import JudgedProblem, by_value
+from rlvr_cli.evaluation.report import check_fields
 from rlvr_cli.show.source import Source, StoredGroup, reason
 
 _PROBLEMS, _ANSWERS = 20, 3
@@ -28,15 +29,16 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
     for number, (run, history) in enumerate(zip(runs, histories, strict=True), 1):
         assert run.config is not None
         figures = [f"{len(history)} of {run.config.steps} steps"]
-        for key in measured_sets([history]):
-            name = key.replace(MEASURED, "held out").replace("/", " ")
-            figures += [f"{name} {value:.3f}" for _, value in points(history, key)[-1:]]
+        for name in measured_sets([history]):
+            label = f"held out {name}".rstrip()
+            newest = points(history, measured_of(name))[-1:]
+            figures += [f"{label} {value:.3f}" for _, value in newest]
         display.say(
             f"run {number}",
             f"{run.path}: {run.config.algo} on {', '.join(run.config.data.sources)}, "
             f"{', '.join(figures)}",
         )
-        unreadable = history[-1]["step"] - len(history) if history else 0
+        unreadable = history[-1].step - len(history) if history else 0
         if unreadable:
             display.warn(f"{run.path}/metrics.jsonl: {plural(unreadable, 'step')} cannot be read")
     if any(histories):
@@ -106,23 +108,23 @@ def _difference(
 
     The number of problems is added if it is not the whole `count`.
     """
-    tallies = {(p.id, p.rows[0]["problem"]): p.tally for p in baseline}
+    tallies = {(problem.id, problem.text): problem.tally for problem in baseline}
     shares: list[float] = []
     baseline_shares: list[float] = []
     for problem in problems:
         tally = problem.tally
-        paired = tallies.get((problem.id, problem.rows[0]["problem"]))
+        paired = tallies.get((problem.id, problem.text))
         if paired is not None and tally.n and paired.n:
             shares.append(pass_at_k(tally.n, tally.correct, 1))
             baseline_shares.append(pass_at_k(paired.n, paired.correct, 1))
     if not shares:
         return ["no problem in common", "-"]
     estimate = paired_difference(shares, baseline_shares)
-    low, high = estimate["interval"]
-    difference = f"{estimate['value']:+.3f} [{low:.3f}, {high:.3f}]"
+    low, high = estimate.interval
+    difference = f"{estimate.value:+.3f} [{low:.3f}, {high:.3f}]"
     if len(shares) < count:
         difference += f" of {len(shares)}"
-    return [difference, significance(estimate["p"])]
+    return [difference, significance(estimate.p)]
 
 
 def _estimate(problems: Sequence[JudgedProblem]) -> str:
@@ -136,7 +138,7 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
         for name, problems in result.held_out().items():
             sets[f"{result.path}: {name}" if name else str(result.path)] = problems
     for name, problems in sets.items():
-        check_fields(by, [problem.rows[0] for problem in problems], name)
+        check_fields(by, [problem.responses[0].problem.extra for problem in problems], name)
     display.table(pass_at_1(results))
     for name, problems in sets.items():
         suffix = f" of {name}" if len(sets) > 1 else ""
@@ -148,11 +150,13 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
         ordered = sorted(problems, key=lambda p: p.tally.correct / max(1, p.tally.n))
         for problem in ordered[:_PROBLEMS]:
             right = f"{problem.tally.correct} of {problem.tally.n}"
-            counter = Counter(str(row["extracted"] or row["verdict"]) for row in problem.rows)
+            counter = Counter(
+                str(response.extracted or response.verdict) for response in problem.responses
+            )
             answers = [f"{count} x {text}" for text, count in counter.most_common(_ANSWERS)]
             if len(counter) > _ANSWERS:
                 answers.append("…")
-            gold = cell(problem.rows[0]["answer"])
+            gold = cell(problem.gold)
             lines.append([cell(problem.id), right, gold, cell(", ".join(answers))])
         display.table(lines)
         if len(ordered) > _PROBLEMS:
@@ -174,12 +178,14 @@ def show_responses(
     ids: dict[str, None] = {}  # a set that keeps the order
     has_shown = False
     for group in source.groups(step):
-        first = group.rows[0]
-        ids[first["id"]] = None
-        rows = [row for row in group.rows if verdict in (None, row["verdict"])]
-        if rows and number in (None, group.number) and problem in (None, first["id"]):
+        identity = group.problem.id
+        ids[identity] = None
+        responses = [
+            response for response in group.responses if verdict in (None, response.verdict)
+        ]
+        if responses and number in (None, group.number) and problem in (None, identity):
             has_shown = True
-            _show_group(group, rows, display)
+            _show_group(group, responses, display)
     if not has_shown:
         options = {"--group": number, "--problem": problem, "--verdict": verdict, "--step": step}
         words = ", ".join(f"{name} {value}" for name, value in options.items() if value is not None)
@@ -188,32 +194,32 @@ def show_responses(
         raise UserError(f"{source.path}: no response with {words}{hint}")
 
 
-def _show_group(group: StoredGroup, rows: Sequence[ResponseRow], display: Display) -> None:
+def _show_group(group: StoredGroup, responses: Sequence[Response], display: Display) -> None:
     """Show the problem of a group, and these of its responses."""
-    first = group.rows[0]
+    problem = group.problem
     place = f"step {group.step}, group {group.number}: " if group.config else ""
     if group.result:
         place += f"{shortened(group.result)}: "
-    count = f"{group.right} of {plural(len(group.rows), 'response')} right"
+    count = f"{group.right} of {plural(len(group.members), 'response')} right"
     if group.config:
         count += f", {group.fate}"
-    head = f"{place}{shortened(first['id'])}, gold {cell(first['answer'])}; {count}"
+    head = f"{place}{shortened(problem.id)}, gold {cell(problem.answer)}; {count}"
     display.lines([head], "bold")
-    display.lines([truncate(str(first["problem"])), ""])
+    display.lines([truncate(problem.problem or "None"), ""])
     digits = telling_digits([score.reward for score in group.scores.values()])
-    for row in rows:
-        parts = [f"sample {row['sample']}  {row['verdict']}: {reason(row)}"]
-        if row["sample"] in group.scores:
-            score = group.scores[row["sample"]]
+    for response in responses:
+        parts = [f"sample {response.sample}  {response.verdict}: {reason(response)}"]
+        if response.sample in group.scores:
+            score = group.scores[response.sample]
             parts.append(f"reward {score.reward:+.{digits}f}")
             if score.advantage is not None:
                 parts.append(f"advantage {score.advantage:+.3f}")
-        if row["n_tokens"] is not None:
-            parts.append(plural(row["n_tokens"], "token"))
-        if row["finish_reason"] == "length":
+        if response.n_tokens is not None:
+            parts.append(plural(response.n_tokens, "token"))
+        if response.is_cut_off:
             parts.append("cut off")
-        display.lines([", ".join(parts)], "green" if row["verdict"] == "correct" else "cyan")
-        display.console.print(thought_dimmed(truncate(row["response"])))
+        display.lines([", ".join(parts)], "green" if response.is_correct else "cyan")
+        display.console.print(thought_dimmed(truncate(response.text)))
         display.lines([""])
 
 
@@ -249,8 +255,8 @@ def follow(runs: Sequence[Source], display: Display) -> None:
             else:
                 histories = [run.metrics for run in runs]
                 for history, start, steps in zip(histories, shown_steps, lines, strict=True):
-                    for metrics in history[start:]:
-                        steps.show(metrics, False)
+                    for figures in history[start:]:
+                        steps.show(figures, False)
                 shown_steps = [len(history) for history in histories]
         if has_ended:
             return

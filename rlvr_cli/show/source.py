@@ -6,22 +6,22 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from rlvr_cli.algorithm.group_filter import trains
+from rlvr_cli.algorithm.group_filter import candidates, trains
 from rlvr_cli.algorithm.kinds import OwnFilter
 from rlvr_cli.algorithm.reward import shaped_reward
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.step_figures import HeldOut, StepFigures
 from rlvr_cli.core.text import shortened
-from rlvr_cli.core.types import PROBLEM_SET, Completion, Group, Problem, Prompt, Rollout, by_key
-from rlvr_cli.data.rows import ResponseRow, stored_rows
+from rlvr_cli.core.types import Problem, Response, ResponseGroup, by_key
+from rlvr_cli.data.rows import stored_responses
 from rlvr_cli.evaluation.estimators import pass_estimate
-from rlvr_cli.evaluation.report import JudgedProblem, Result, judged_problems
+from rlvr_cli.evaluation.figures import JudgedProblem, judged_problems
+from rlvr_cli.evaluation.report import Result
 from rlvr_cli.evaluation.result_dir import read_results
-from rlvr_cli.runs.run_dir import StoredTokens, read_metrics, read_tokens
+from rlvr_cli.runs.stored import StoredTokens, read_steps, read_tokens
 from rlvr_cli.runs.track import Mirrors, check_trackers
-from verifiers import Verdict, Verification
 
 UNKNOWN_FATE = "filtered by code of one's own"
 """The fate of a group in a run whose filter is the user's function."""
@@ -37,10 +37,15 @@ REASONS = {
 """The reason of a verdict, in words."""
 
 
-def reason(row: ResponseRow) -> str:
+def reason(response: Response) -> str:
     """Say why a response has its verdict."""
-    values = {key: shortened(str(row[key])) for key in ("extracted", "answer", "verifier")}
-    return REASONS[row["verdict"]].format_map(values)
+    verification = response.verification
+    assert verification is not None
+    return REASONS[verification.verdict].format(
+        extracted=shortened(str(verification.extracted)),
+        answer=shortened(str(response.problem.answer)),
+        verifier=shortened(verification.format),
+    )
 
 
 class Score(NamedTuple):
@@ -55,7 +60,7 @@ class Score(NamedTuple):
 
 
 @dataclass(frozen=True)
-class StoredGroup:
+class StoredGroup(ResponseGroup[Response]):
     """The responses to one problem that were sampled together, in a run with these settings.
 
     A group of a result has no settings and step 0.
@@ -63,48 +68,25 @@ class StoredGroup:
 
     step: int
     number: int
-    rows: tuple[ResponseRow, ...]
+    members: tuple[Response, ...]
     config: Config | None = None
     result: str = ""
     """The name of its result, if a directory holds several."""
 
-    @cached_property
-    def judged(self) -> list[ResponseRow]:
-        """Return the responses that have a reward."""
-        return [row for row in self.rows if row["reward"] is not None]
+    @property
+    def responses(self) -> Sequence[Response]:
+        """Return the responses in the order of their numbers."""
+        return self.members
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem."""
+        return self.members[0].problem
 
     @cached_property
     def right(self) -> int:
         """Return the number of right responses."""
-        return sum(row["verdict"] == "correct" for row in self.rows)
-
-    @cached_property
-    def group(self) -> Group:
-        """Return the group as it trained, without the text of its prompt and its token ids."""
-        first = self.rows[0]
-        problem = Problem(first["id"], first["problem"], first["answer"])
-        prompt = Prompt(problem, text="", token_ids=(), think_open=False)
-        rollouts = []
-        for row in self.rows:
-            verification = Verification(
-                Verdict(row["verdict"]),
-                row["extracted"],
-                format_ok=True,
-                reason="",
-                format=row["verifier"],
-            )
-            rewards = row["rewards"] if isinstance(row.get("rewards"), dict) else {}
-            rollout = Rollout(
-                prompt,
-                row["sample"],
-                Completion(range(row["n_tokens"] or 1), (), row["finish_reason"]),
-                row["response"],
-                verification,
-                row["reward"],
-                {name: value for name, value in rewards.items() if isinstance(value, int | float)},
-            )
-            rollouts.append(rollout)
-        return Group(prompt, tuple(rollouts), 0)
+        return sum(response.is_correct for response in self.members)
 
     @property
     def fate(self) -> str:
@@ -116,7 +98,7 @@ class StoredGroup:
             return ""
         if isinstance(self.config.algorithm.filter, OwnFilter):
             return UNKNOWN_FATE
-        if trains(self.group, self.config.algorithm):
+        if trains(self, self.config.algorithm):
             return "trained"
         if not self.judged:
             return "not judged"
@@ -132,9 +114,9 @@ class StoredGroup:
         if self.config is None:
             return {}
         algo = self.config.algorithm
-        judged = self.group.judged if algo.needs_verdicts else self.group.rollouts
+        judged = candidates(self, algo)
         max_tokens = self.config.rollout.max_tokens
-        rewards = [shaped_reward(rollout, algo, max_tokens) for rollout in judged]
+        rewards = [shaped_reward(response, algo, max_tokens) for response in judged]
         advantages: list[float | None] = [None] * len(judged)
         if algo.advantage.needs_group and not algo.compares_batch and len(judged) > 1:
             import torch  # the trainer's own formulas, to the last digit
@@ -146,9 +128,9 @@ class StoredGroup:
                 values = torch.tensor(rewards, dtype=torch.float64)
                 advantages = formula(values, values, **algo.advantage.fields).tolist()
         scores = {}
-        for rollout, reward, advantage in zip(judged, rewards, advantages, strict=True):
-            is_masked = algo.masks_cut_off and rollout.completion.finish_reason == "length"
-            scores[rollout.sample] = Score(reward, None if is_masked else advantage)
+        for response, reward, advantage in zip(judged, rewards, advantages, strict=True):
+            is_masked = algo.masks_cut_off and response.is_cut_off
+            scores[response.sample] = Score(reward, None if is_masked else advantage)
         return scores
 
 
@@ -161,12 +143,12 @@ class Source:
     results: Sequence[Result] = ()
 
     @property
-    def metrics(self) -> list[JsonObject]:
+    def metrics(self) -> list[StepFigures]:
         """Return the steps that can be read so far. Raises UserError if they are not in a file."""
         path = self.path / "metrics.jsonl"
         if path.is_symlink() or (path.exists() and not path.is_file()):
             raise UserError(f"{path}: cannot be read (not a regular file)")
-        return list(read_metrics(path)) if self.config else []
+        return list(read_steps(path)) if self.config else []
 
     @property
     def files(self) -> dict[int, Path]:
@@ -184,13 +166,13 @@ class Source:
             raise UserError(f"--step {step}: {self.path} has no such step; it has {steps}")
         if self.config is None:
             sets = self.held_out().items()
-            parts = [(name, problem.rows) for name, problems in sets for problem in problems]
-            for number, (name, rows) in enumerate(parts, 1):
-                yield StoredGroup(0, number, rows, None, name)
+            parts = [(name, problem) for name, problems in sets for problem in problems]
+            for number, (name, problem) in enumerate(parts, 1):
+                yield StoredGroup(0, number, problem.responses, None, name)
             return
         numbers = sorted(files) if step is None else [step]
         for stored_step in numbers:
-            for number, rows in enumerate(grouped(stored_rows(files[stored_step])), 1):
+            for number, rows in enumerate(grouped(stored_responses(files[stored_step])), 1):
                 yield StoredGroup(stored_step, number, rows, self.config)
 
     def tokens(self, step: int) -> dict[int, list[StoredTokens]]:
@@ -216,25 +198,22 @@ class Source:
         if before_training:
             files = [folder / "held-out-before.jsonl"]
         present = [file for file in files if file.exists()]
-        rows = [row for file in present[-1:] for row in stored_rows(file)]
+        responses = [response for file in present[-1:] for response in stored_responses(file)]
         has_sets = len(self.config.eval.sources) > 1
-        sets = by_key(rows, lambda row: str(row.get(PROBLEM_SET, "")) if has_sets else "")
+        sets = by_key(responses, lambda response: response.problem.problem_set if has_sets else "")
         if len(sets) == 1:
-            sets = {"": rows}
-        return {name: judged_problems(part, None) for name, part in sets.items()}
+            sets = {"": responses}
+        return {name: judged_problems(part) for name, part in sets.items()}
 
-    def held_out_figures(self, before_training: bool = False) -> JsonObject | None:
-        """Compute pass@1 of the held-out sets of a run, in the form of `summary.json`.
-
-        Return None if nothing was measured.
-        """
+    def held_out_figures(self, before_training: bool = False) -> dict[str, HeldOut]:
+        """Compute pass@1 of the held-out sets of a run that were measured."""
         sets = {}
         for name, problems in self.held_out(before_training).items():
             estimate = pass_estimate([problem.tally for problem in problems], 1)
             if estimate is not None:
-                figures = {"pass@1": estimate["value"], "interval": estimate["interval"]}
-                sets[name] = {**figures, "cons@k": None, "by_level": {}}
-        return {"sets": sets} if sets else None
+                low, high = estimate.interval
+                sets[name] = HeldOut(pass_at_1=estimate.value, low=low, high=high)
+        return sets
 
 
 def open_source(path: Path) -> Source:
@@ -261,22 +240,25 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
         files = run.files
         mirrors = Mirrors(trackers, run.path, run.config, 1, display.warn)
         mirrors.send_measured(0, run.held_out_figures(before_training=True))
-        for metrics in history:
-            groups = run.groups(metrics["step"]) if metrics["step"] in files else ()
-            mirrors.send(metrics, (row for group in groups for row in group.rows))
+        for figures in history:
+            groups = run.groups(figures.step) if figures.step in files else ()
+            mirrors.send(figures, (response for group in groups for response in group.members))
         if history and (run.path / "rollouts" / "held-out-after.jsonl").exists():
-            mirrors.send_measured(history[-1]["step"], run.held_out_figures())
+            mirrors.send_measured(history[-1].step, run.held_out_figures())
         if mirrors.close():
             display.result("tracked", f"{len(history)} steps of {run.path}: {', '.join(trackers)}")
 
 
-def grouped(rows: Iterable[ResponseRow]) -> Iterator[tuple[ResponseRow, ...]]:
-    """Yield the rows that were sampled together: one problem, numbers that rise."""
-    part: list[ResponseRow] = []
-    for row in rows:
-        if part and (row["id"] != part[0]["id"] or row["sample"] <= part[-1]["sample"]):
+def grouped(responses: Iterable[Response]) -> Iterator[tuple[Response, ...]]:
+    """Yield the responses that were sampled together: one problem, numbers that rise."""
+    part: list[Response] = []
+    for response in responses:
+        is_next = part and (
+            response.problem.id != part[0].problem.id or response.sample <= part[-1].sample
+        )
+        if is_next:
             yield tuple(part)
             part = []
-        part.append(row)
+        part.append(response)
     if part:
         yield tuple(part)

@@ -7,14 +7,22 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.step_figures import (
+    BatchFigures,
+    HeldOut,
+    Memory,
+    RestFigures,
+    Seconds,
+    StepFigures,
+    UpdateFigures,
+)
 from rlvr_cli.core.text import GIB
-from rlvr_cli.core.types import Group, Metrics
+from rlvr_cli.core.types import Group, Response
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.setup.session import Session
@@ -42,11 +50,11 @@ class StepResult:
     """One finished step."""
 
     step: int
-    metrics: dict[str, Any]
+    figures: StepFigures
     sampled: Sequence[Group]
     """All groups that it sampled."""
-    held_out: Sequence[Group]
-    """The groups of the held-out problems, if they were measured."""
+    held_out: Sequence[Response]
+    """The responses to the held-out problems, if they were measured."""
     tokens: Sequence[JsonObject] = ()
     """The figures that the update computed of single tokens (`token_rows`)."""
 
@@ -71,15 +79,16 @@ class StepRecord:
         """The share of the responses that the correction rejected. None if it never rejects any."""
         self.passed: Sequence[tuple[int, int]] = ()
         """The tokens of prompt and response of each row that the update passed, once a pass."""
-        self.update: Mapping[str, float] = {}
+        self.update = UpdateFigures()
         self.tokens: Sequence[JsonObject] = ()
-        self.held_out: Sequence[Group] = ()
-        self.held_out_metrics: Metrics = {}
+        self.held_out: Sequence[Response] = ()
+        self.held_out_sets: Mapping[str, HeldOut] = {}
 
     @contextmanager
     def phase(self, name: str, memory: str | None = None) -> Iterator[None]:
-        """Add the time inside the block to `seconds_NAME`, and note the GPU's memory at its end as
-        `memory`. The time of verdicts and rewards has names of its own (`Session.clocks`)."""
+        """Add the time inside the block to the phase's seconds, and note the GPU's memory at its
+        end as `memory`. The time of verdicts and rewards has names of its own (`Session.clocks`).
+        """
         self.watch(name, 0, 0, 0)
         clocks = self.session.clocks
         starts = {key: clock.seconds for key, clock in clocks.items()}
@@ -93,49 +102,59 @@ class StepRecord:
                 torch.cuda.synchronize()  # its queued work belongs to this phase
             seconds = time.perf_counter() - start
             clock_seconds = {key: clock.seconds - starts[key] for key, clock in clocks.items()}
-            self.seconds[f"seconds_{name}"] += seconds - sum(clock_seconds.values())
+            self.seconds[name] += seconds - sum(clock_seconds.values())
             for key, seconds in clock_seconds.items():
                 if seconds:
-                    self.seconds[f"seconds_{key}"] += seconds
+                    self.seconds[key] += seconds
             if memory is not None and self.session.device.type == "cuda":
                 free, total = torch.cuda.mem_get_info()  # of all processes
-                self.memory[f"memory_{memory}_gib"] = (total - free) / GIB
+                self.memory[memory] = (total - free) / GIB
 
     def result(
         self, step: int, batch: GroupBatch, n_carried: int, no_signal: str | None
     ) -> StepResult:
-        """Return the step with its metrics as one flat row: what was sampled, what trained, how
-        fast. `n_carried` is how many groups wait for the next step."""
+        """Return the step with its figures: what was sampled, what trained, how fast.
+
+        `n_carried` is how many groups wait for the next step.
+        """
         plan = self.session.plan
-        rest_figures: dict[str, Any] = {}
+        rest = None
         if plan.config.data.rest:
             has_signal = [not is_uniform for is_uniform in self.uniform]
-            rest_figures = {"rested": self.rested, "groups_with_signal": mean(has_signal)}
-        row = {
-            "step": step,
-            **rollout_metrics(batch.sampled, plan.answer_format != "any"),
-            "tokens_scored": self.scored,
-            "rejected_share": self.rejected_share,
-            "gen_batches": batch.gen_batches,
-            "groups_trained": 0 if no_signal else len(batch.groups),
-            "groups_carried": n_carried,
-            "no_update": no_signal,
-            **rest_figures,
-            **self.update,
-            **self.held_out_metrics,
-            **self.seconds,
-            "seconds_step": sum(self.seconds.values()),
-            "seconds_processor": self.processor_seconds,
-        }
+            rest = RestFigures(rested=self.rested, groups_with_signal=mean(has_signal))
+        sampled = rollout_metrics(batch.sampled, plan.answer_format != "any")
+        seconds = Seconds(
+            **self.seconds, step=sum(self.seconds.values()), processor=self.processor_seconds
+        )
+        use, rates = step_throughput(
+            sampled=sampled.tokens_sampled or 0,
+            scored=self.scored,
+            seconds=seconds,
+            batch=batch,
+            max_tokens=plan.training.max_tokens,
+            lengths=self.passed,
+            model=self.session.policy.model,
+        )
         # Of this process; macOS counts in bytes, other systems in kibibytes.
         unit = 1 if sys.platform == "darwin" else 1024
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB
-        metrics = {
-            **row,
-            **step_throughput(
-                row, batch, plan.training.max_tokens, self.passed, self.session.policy.model
+        figures = StepFigures(
+            step=step,
+            sampled=sampled,
+            batch=BatchFigures(
+                tokens_scored=self.scored,
+                rejected_share=self.rejected_share,
+                gen_batches=batch.gen_batches,
+                groups_trained=0 if no_signal else len(batch.groups),
+                groups_carried=n_carried,
+                no_update=no_signal,
             ),
-            **self.memory,
-            "memory_peak_gib": max(self.memory.values(), default=peak),
-        }
-        return StepResult(step, metrics, batch.sampled, self.held_out, self.tokens)
+            rest=rest,
+            update=self.update,
+            held_out=self.held_out_sets,
+            seconds=seconds,
+            use=use,
+            rates=rates,
+            memory=Memory(**self.memory, peak=max(self.memory.values(), default=peak)),
+        )
+        return StepResult(step, figures, batch.sampled, self.held_out, self.tokens)

@@ -1,10 +1,11 @@
 """Flatten weights and moments to named tensors, for safetensors and JSON."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from pydantic import TypeAdapter
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.optim import Optimizer
@@ -23,6 +24,36 @@ class State:
 
     def __or__(self, other: "State") -> "State":
         return State(self.values | other.values, self.tensors | other.tensors)
+
+
+@dataclass(frozen=True)
+class TrainerValues:
+    """The values of a trainer's state. Version 0.2 had neither `resting` nor `mismatch`."""
+
+    step: int
+    weight_version: int
+    kl_coef: float
+    cursor: int
+    carried: list[JsonObject]
+    """Groups that wait for the next step (`groups_as_json`)."""
+    mismatch: float | None = None
+    resting: list[tuple[int, int, int]] = field(default_factory=list)
+    """Problems that rest: number, passes of the rest, first pass after it."""
+
+
+@dataclass(frozen=True)
+class UpdaterValues:
+    """The values of an updater's state."""
+
+    optimizer: list[JsonObject]
+    """The settings of its groups of parameters."""
+    loss_scale: JsonObject = field(default_factory=dict)
+    """GradScaler's. Only runs in float16 have it."""
+
+
+TRAINER_VALUES = TypeAdapter(TrainerValues)
+UPDATER_VALUES = TypeAdapter(UpdaterValues)
+"""They take what they know out of the values of a run."""
 
 
 def module_state(name: str, module: Module) -> State:
@@ -68,7 +99,7 @@ def load_optimizer(optimizer: Optimizer, state: State) -> None:
     """Load what `optimizer_state` returned, after the model's weights were loaded. Raises
     ValueError if settings or shapes differ."""
     groups: list[JsonObject] = optimizer.param_groups
-    stored_groups: list[JsonObject] = state.values["optimizer"]
+    stored_groups = UPDATER_VALUES.validate_python(state.values).optimizer
     if _outline(groups) != _outline(stored_groups):
         raise ValueError("the optimizer's settings are not those of this run")
     parameters = [parameter for group in groups for parameter in group["params"]]

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from rlvr_cli.algorithm.group_filter import GroupBatch, trains, with_signal
-from rlvr_cli.core.types import History, Metrics
+from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.step_figures import History, Rates, Seconds, TokenUse, Value, values_of
 from rlvr_cli.model.packing import attention_sizes
 from rlvr_cli.ranks.group import world
 
@@ -24,39 +26,78 @@ PEAK_FLOPS = {
 }
 """Dense bfloat16 operations a second by the makers' data sheets. The first name that is a part of
 the device's own counts, except for its kin with other numbers (NVL, laptops)."""
-TOKEN_KINDS = ("sampled", "scored", "updated", "with_signal")
-PHASES = ("step", "rollout", "verification", "logprobs", "update", "sync")
-PHASE_TOKENS = {
-    "rollout": "sampled",
-    "verification": "sampled",
-    "logprobs": "scored",
-    "update": "updated",
-}
-"""The kind of tokens that each phase works on."""
 Lengths = Sequence[tuple[int, int]]
 """The tokens of prompt and response of each row that the update passed, once a pass."""
 
 
+@dataclass(frozen=True)
+class TokenCounts:
+    """The tokens of a step or a run by kind."""
+
+    sampled: float
+    scored: float
+    updated: float
+    with_signal: float
+
+
+@dataclass(frozen=True)
+class RunThroughput:
+    """The throughput over all steps of a run."""
+
+    tokens: TokenCounts
+    seconds: Seconds
+    rates: Rates
+    mfu: float | None
+    mismatch_max: float | None
+    memory_peak_gib: float | None
+
+    @property
+    def row(self) -> JsonObject:
+        """Return it as summary.json has it."""
+        return {
+            "tokens_sampled": self.tokens.sampled,
+            "tokens_scored": self.tokens.scored,
+            "tokens_updated": self.tokens.updated,
+            "tokens_with_signal": self.tokens.with_signal,
+            "seconds_step": self.seconds.step,
+            "seconds_rollout": self.seconds.rollout,
+            "seconds_verification": self.seconds.verification,
+            "seconds_logprobs": self.seconds.logprobs,
+            "seconds_update": self.seconds.update,
+            "seconds_sync": self.seconds.sync,
+            **vars(self.rates),
+            "mfu": self.mfu,
+            "mismatch_max": self.mismatch_max,
+            "memory_peak_gib": self.memory_peak_gib,
+        }
+
+
 def step_throughput(
-    row: Metrics, batch: GroupBatch, max_tokens: int, lengths: Lengths, model: Any
-) -> dict[str, float | None]:
-    """Compute the throughput of one step, whose `row` has its tokens and seconds by phase."""
+    sampled: int,
+    scored: int,
+    seconds: Seconds,
+    batch: GroupBatch,
+    max_tokens: int,
+    lengths: Lengths,
+    model: Any,
+) -> tuple[TokenUse, Rates]:
+    """Compute what of the tokens of a step was of use, and how fast it was.
+
+    `sampled` and `scored` are its tokens of these kinds.
+    """
     algo = batch.algo
     groups = [group for group in batch.sampled if trains(group, algo)]
     signal = with_signal(groups, algo, max_tokens, batch.weightless)
-    seconds = row.get("seconds_update")
     is_cuda = model.device.type == "cuda"
     peak = peak_flops(torch.cuda.get_device_name(model.device) if is_cuda else "")
     mfu = None
-    if peak and seconds:
+    if peak and seconds.update:
         bodies = 2 if algo.critic and algo.critic.kind == "own" else 1
-        mfu = update_flops(model, lengths, bodies) / (seconds * peak * world())
-    figures = {
-        "tokens_with_signal": sum(len(rollout.completion.token_ids) for rollout in signal),
-        "tokens_updated": sum(response for _, response in lengths),
-        "mfu": mfu,
-    }
-    return {**figures, **_rates({**row, **figures})}
+        mfu = update_flops(model, lengths, bodies) / (seconds.update * peak * world())
+    signal_tokens = sum(len(rollout.completion.token_ids) for rollout in signal)
+    updated = sum(response for _, response in lengths)
+    tokens = TokenCounts(sampled, scored, updated, signal_tokens)
+    return TokenUse(signal_tokens, updated, mfu), _rates(tokens, seconds)
 
 
 def peak_flops(name: str) -> float | None:
@@ -93,34 +134,54 @@ def update_flops(model: Any, lengths: Lengths, bodies: int = 1) -> float:
     return total
 
 
-def run_throughput(history: History) -> Metrics:
+def run_throughput(history: History) -> RunThroughput:
     """Compute the throughput over all steps: ratios of sums, never means of ratios."""
 
-    def values(key: str) -> list[float]:
-        return [row[key] for row in history if row.get(key) is not None]
+    def total(value: Value) -> float:
+        return sum(values_of(history, value))
 
-    names = [f"tokens_{kind}" for kind in TOKEN_KINDS] + [f"seconds_{phase}" for phase in PHASES]
-    totals = {name: sum(values(name)) for name in names}
-    measured = [row for row in history if row.get("mfu") is not None]
-    peak_seconds = sum(row["mfu"] * row["seconds_update"] for row in measured)
-    return {
-        **totals,
-        **_rates(totals),
-        "mfu": _ratio(peak_seconds, sum(row["seconds_update"] for row in measured)),
-        "mismatch_max": max(values("mismatch"), default=None),
-        "memory_peak_gib": max(values("memory_peak_gib"), default=None),
-    }
+    tokens = TokenCounts(
+        sampled=total(lambda figures: figures.sampled.tokens_sampled),
+        scored=total(lambda figures: figures.batch.tokens_scored),
+        updated=total(lambda figures: figures.use.tokens_updated),
+        with_signal=total(lambda figures: figures.use.tokens_with_signal),
+    )
+    seconds = Seconds(
+        step=total(lambda figures: figures.seconds.step),
+        rollout=total(lambda figures: figures.seconds.rollout),
+        verification=total(lambda figures: figures.seconds.verification),
+        logprobs=total(lambda figures: figures.seconds.logprobs),
+        update=total(lambda figures: figures.seconds.update),
+        sync=total(lambda figures: figures.seconds.sync),
+    )
+    measured = [
+        (figures.use.mfu, figures.seconds.update)
+        for figures in history
+        if figures.use.mfu is not None and figures.seconds.update is not None
+    ]
+    peak_seconds = sum(mfu * update for mfu, update in measured)
+    mismatches = values_of(history, lambda figures: figures.update.mismatch)
+    peaks = values_of(history, lambda figures: figures.memory.peak)
+    return RunThroughput(
+        tokens=tokens,
+        seconds=seconds,
+        rates=_rates(tokens, seconds),
+        mfu=_ratio(peak_seconds, sum(update for _, update in measured)),
+        mismatch_max=max(mismatches, default=None),
+        memory_peak_gib=max(peaks, default=None),
+    )
 
 
-def _rates(row: Metrics) -> dict[str, float | None]:
-    rates = {}
-    for phase, kind in PHASE_TOKENS.items():
-        # A phase that passed no tokens has no rate, however long it took.
-        tokens = row[f"tokens_{kind}"] or None
-        rates[f"tokens_per_second_{phase}"] = _ratio(tokens, row.get(f"seconds_{phase}"))
-    rates["goodput"] = _ratio(row["tokens_with_signal"], row["seconds_step"])
-    rates["signal_share"] = _ratio(row["tokens_with_signal"], row["tokens_sampled"])
-    return rates
+def _rates(tokens: TokenCounts, seconds: Seconds) -> Rates:
+    # A phase that passed no tokens has no rate, however long it took.
+    return Rates(
+        tokens_per_second_rollout=_ratio(tokens.sampled or None, seconds.rollout),
+        tokens_per_second_verification=_ratio(tokens.sampled or None, seconds.verification),
+        tokens_per_second_logprobs=_ratio(tokens.scored or None, seconds.logprobs),
+        tokens_per_second_update=_ratio(tokens.updated or None, seconds.update),
+        goodput=_ratio(tokens.with_signal, seconds.step),
+        signal_share=_ratio(tokens.with_signal, tokens.sampled),
+    )
 
 
 def _ratio(part: float | None, total: float | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 
 import torch
 
@@ -9,25 +10,22 @@ from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import GroupBatch, is_uniform, with_signal
 from rlvr_cli.algorithm.loss import rejected
 from rlvr_cli.algorithm.samples import Samples, to_samples
+from rlvr_cli.core.carried import groups_as_json, groups_from_json
 from rlvr_cli.core.seeds import response_seed
-from rlvr_cli.core.types import (
-    PROBLEM_SET,
-    Group,
-    Prompt,
-    by_key,
-    groups_as_json,
-    groups_from_json,
-)
+from rlvr_cli.core.types import Group, Label, Prompt, Response, by_key
 from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
-from rlvr_cli.evaluation.measure import Evaluation, evaluate, held_out_metrics, summarize
+from rlvr_cli.evaluation.held_out import Measured, held_out_sets
+from rlvr_cli.evaluation.measure import respond, summarize
+from rlvr_cli.evaluation.result_dir import PartialResult
+from rlvr_cli.evaluation.task import Task, carry_out
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.models import prepare_models
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counter
 from rlvr_cli.training.scoring import add_logprobs
-from rlvr_cli.training.state import State, load_module, module_state
+from rlvr_cli.training.state import TRAINER_VALUES, State, load_module, module_state
 from rlvr_cli.training.tokens import token_rows
 from rlvr_cli.training.update import Updater
 
@@ -148,7 +146,7 @@ class Trainer:
         self._renew_reference(step)
         if config.eval.every and self.held_out and step % config.eval.every == 0:
             record.held_out, evaluations = self.measure()
-            record.held_out_metrics = held_out_metrics(evaluations)
+            record.held_out_sets = held_out_sets(evaluations)
         self.step = step
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried_groups), no_signal)
@@ -175,7 +173,7 @@ class Trainer:
         advance = counter(self.watch, "rollout", len(prompts) * self.params.samples)
 
         def on_group(group: Group) -> None:
-            tokens = sum(len(rollout.completion.token_ids) for rollout in group.rollouts)
+            tokens = sum(rollout.n_tokens or 0 for rollout in group.rollouts)
             advance(len(group.rollouts), tokens)
 
         return self.session.sampler.judge(
@@ -212,28 +210,39 @@ class Trainer:
         if renewal.resets_optimizer:
             self.updater.reset_optimizer()
 
-    def measure(self) -> tuple[list[Group], dict[str, Evaluation]]:
-        """Measure the held-out sets as `rlvr eval` does. Return all groups, and the evaluation of
+    def measure(self) -> tuple[list[Response], dict[str, Measured]]:
+        """Measure the held-out sets as `rlvr eval` does. Return all responses, and the figures of
         each set by its name, which is empty if there is only one."""
-        sampler = self.session.sampler
         plan = self.session.plan
+        cluster = self.session.sampler.verifier.cluster
         advance = counter(self.watch, "held-out", len(self.held_out))
-        groups = evaluate(
-            sampler,
-            self.held_out,
-            plan.evaluation,
-            self.config.seed,
-            lambda group: advance(1, 0),
-        )
-        sets = {"": groups}
+        responses: list[Response] = []
+        figures = {}
+        for name, prompts in self._held_out_sets().items():
+            task = Task(
+                label=Label(self.config.model, name),
+                problems=[prompt.problem for prompt in prompts],
+                respond=partial(respond, self.session, prompts, plan.evaluation),
+                samples=plan.evaluation.samples,
+            )
+            outcome = carry_out(
+                task,
+                self.session.sampler.verifier,
+                cluster,
+                stored=PartialResult(None, task.fingerprint, task.samples or 0),
+                tick=lambda note, problems: advance(problems, 0),
+            )
+            responses += outcome.result.responses
+            figures[name] = summarize(
+                outcome.result.problems, plan.evaluation, plan.answer_format != "any"
+            )
+        return responses, figures
+
+    def _held_out_sets(self) -> dict[str, list[Prompt]]:
+        """Return the held-out prompts of each set by its name, which is empty if there is one."""
         if len(self.config.eval.sources) > 1:
-            sets = by_key(groups, lambda group: group.prompt.problem.extra[PROBLEM_SET])
-        has_format = plan.answer_format != "any"
-        evaluations = {
-            name: summarize(members, plan.evaluation, sampler.verifier.cluster, has_format)
-            for name, members in sets.items()
-        }
-        return groups, evaluations
+            return by_key(self.held_out, lambda prompt: prompt.problem.problem_set)
+        return {"": self.held_out}
 
     def state_dict(self) -> State:
         """Return the state at the end of a step, without the policy's weights. The tensors are not
@@ -255,15 +264,14 @@ class Trainer:
     def load_state_dict(self, state: State) -> None:
         """Restore the state that `state_dict` returned, and hand the weights to the engine. The
         policy has its weights already. Errors of an invalid state pass through."""
-        values = state.values
-        self.step = values["step"]
-        self.weight_version = values["weight_version"]
-        self.updater.kl_coef = values["kl_coef"]
-        self.updater.mismatch = values.get("mismatch")
-        self.order.cursor = values["cursor"]
-        resting = values.get("resting", [])
-        self.order.resting = {problem: (passes, until) for problem, passes, until in resting}
-        self.carried_groups = groups_from_json(values["carried"], self.prompts)
+        values = TRAINER_VALUES.validate_python(state.values)
+        self.step = values.step
+        self.weight_version = values.weight_version
+        self.updater.kl_coef = values.kl_coef
+        self.updater.mismatch = values.mismatch
+        self.order.cursor = values.cursor
+        self.order.resting = {problem: (passes, until) for problem, passes, until in values.resting}
+        self.carried_groups = groups_from_json(values.carried, self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have used random numbers
         if self.reference is not None and self.config.algorithm.renewal:

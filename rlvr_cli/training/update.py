@@ -4,7 +4,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 
 import torch
 from torch import Tensor
@@ -13,10 +13,11 @@ from torch.nn.utils import clip_grad_norm_
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kl import CONTROLS
-from rlvr_cli.algorithm.loss import critic_loss, has_gradient, policy_loss
+from rlvr_cli.algorithm.loss import TokenFigures, critic_loss, has_gradient, policy_loss
 from rlvr_cli.algorithm.objective import LossDenominators, LossInputs, explained_variance
 from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.core.errors import EngineError
+from rlvr_cli.core.step_figures import UpdateFigures, UpdateMeans
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.model.packing import send
 from rlvr_cli.model.policy import Critic, Policy, TokenStats
@@ -25,8 +26,9 @@ from rlvr_cli.ranks.group import full_tensor, sum_values, sync_gradients, world
 from rlvr_cli.training.batch import MicroBatch, micro_batches
 from rlvr_cli.training.optimizer import new_optimizer, set_rates
 from rlvr_cli.training.record import Watch, counter
-from rlvr_cli.training.scaling import NORMS, LossScale, is_finite
+from rlvr_cli.training.scaling import LossScale, PassFigures
 from rlvr_cli.training.state import (
+    UPDATER_VALUES,
     State,
     load_module,
     load_optimizer,
@@ -42,6 +44,57 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 """The learning rate's share of its peak, by the share of the steps after the warm-up."""
 ROUNDING = 1e-5
 """Nats a token: float32 on one machine differs by 1e-7 to 1e-6, an engine in bfloat16 by 1e-2."""
+_MEANS = tuple(each.name for each in fields(UpdateMeans))
+_PER_UPDATE = ("loss", "grad_norm", "critic_grad_norm")
+"""The figures that are means over optimizer steps. The others are means over tokens."""
+
+
+@dataclass
+class Sums:
+    """Sums over the optimizer steps of an update. Skipped ones have a part in `skipped` only."""
+
+    updates: int = 0
+    skipped: int = 0
+    overflows: int = 0
+    tokens: int = 0
+    fresh_tokens: int = 0
+    figures: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    """The sums of what `UpdateMeans` has, by name."""
+
+    def add(self, figures: PassFigures, tokens: int, fresh_tokens: int) -> None:
+        """Add an optimizer step, with the tokens that it passed and those of fresh rows."""
+        self.updates += 1
+        self.tokens += tokens
+        self.fresh_tokens += fresh_tokens
+        for name in _MEANS:
+            value = getattr(figures, name)
+            if value is not None:
+                self.figures[name] += value
+
+    @property
+    def means(self) -> UpdateMeans:
+        """Return each sum divided by its denominator."""
+        means = {}
+        for name, total in self.figures.items():
+            count = self.tokens
+            if name in _PER_UPDATE:
+                count = self.updates
+            elif name == "ref_kl":
+                count = self.fresh_tokens
+            if count:
+                means[name] = total / count
+        return UpdateMeans(**means)
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The distance of the policy after an update from sampler and reference, in nats a token.
+
+    None was not measured.
+    """
+
+    approx_kl_after: float | None = None
+    ref_kl_after: float | None = None
 
 
 @dataclass
@@ -85,7 +138,7 @@ class Updater:
     def load_state_dict(self, state: State) -> None:
         """Restore what `state_dict` returned. Raises ValueError if shapes or settings differ."""
         load_optimizer(self.optimizer, state)
-        self.loss_scale.load_state_dict(state.values.get("loss_scale"))
+        self.loss_scale.load_state_dict(UPDATER_VALUES.validate_python(state.values).loss_scale)
         if self.critic is not None:
             load_module("critic", self.critic, state.tensors)
 
@@ -138,8 +191,8 @@ class Updater:
         seed: int,
         learns_policy: bool = True,
         watch: Watch = lambda *_: None,
-    ) -> dict[str, float]:
-        """Run the epochs over one batch in shuffled mini-batches. Return metrics over all of them.
+    ) -> UpdateFigures:
+        """Run the epochs over one batch in shuffled mini-batches. Return figures over all of them.
 
         `samples` have log-probabilities and advantages, and their mismatch was measured. `step`
         counts from 1. Without `learns_policy` only the critic learns. An optimizer step whose loss
@@ -159,8 +212,8 @@ class Updater:
         samples.token_figures = torch.zeros_like(samples.token_figures, device=self.policy.device)
         samples.passes = torch.zeros(len(samples), dtype=torch.long)
         rng = random.Random(f"{seed}:{step}")
-        sums: defaultdict[str, float] = defaultdict(float)
-        kl_after: dict[str, float] = {}
+        sums = Sums()
+        after = Divergence()
         tokens = self._denominators(samples, every_row).tokens
         advance = counter(watch, "update", algo.epochs * tokens)
         has_ppo_penalty = algo.kl is not None and algo.kl.is_ppo_penalty
@@ -175,33 +228,32 @@ class Updater:
                 mini_batch = shuffled[number :: algo.mini_batches]
                 self._optimizer_step(samples, mini_batch, sums, step, learns_policy, advance)
             if algo.target_kl is not None or (has_ppo_penalty and epochs == algo.epochs):
-                kl_after = self._divergence_after(samples)
-            if algo.target_kl is not None and kl_after.get("approx_kl_after", 0.0) > algo.target_kl:
+                after = self._divergence_after(samples)
+            if algo.target_kl is not None and (after.approx_kl_after or 0.0) > algo.target_kl:
                 break
-        metrics = {
-            **_means(sums),
-            **(kl_after if sums["updates"] else {}),
-            "lr": optim.lr * factor,
-            "epochs": epochs,
-            "tokens_trained": tokens,
-            "updates_skipped": int(sums["updates_skipped"]),
-        }
-        if self.loss_scale.is_on:
-            metrics["overflows"] = int(sums["overflows"])
-        if self.mismatch is not None:
-            metrics["mismatch"] = self.mismatch
-            metrics["mismatch_tokens"] = self.mismatch_tokens
+        explained = None
         if self.critic is not None and len(samples):
-            metrics["explained_variance"] = explained_variance(
+            explained = explained_variance(
                 samples.column("old_values"), samples.column("returns"), samples.mask
             )
-        if algo.kl is not None:
-            metrics["kl_coef"] = self.kl_coef
-            measured = metrics.get("ref_kl_after" if has_ppo_penalty else "ref_kl")
-            control = algo.kl.control
-            if control is not None and learns_policy and measured is not None:
-                self.kl_coef = CONTROLS[control.kind](self.kl_coef, measured, control.target)
-        return metrics
+        figures = UpdateFigures(
+            **vars(sums.means),
+            **vars(after if sums.updates else Divergence()),
+            lr=optim.lr * factor,
+            epochs=epochs,
+            tokens_trained=tokens,
+            updates_skipped=sums.skipped,
+            overflows=sums.overflows if self.loss_scale.is_on else None,
+            mismatch=self.mismatch,
+            mismatch_tokens=None if self.mismatch is None else self.mismatch_tokens,
+            explained_variance=explained,
+            kl_coef=None if algo.kl is None else self.kl_coef,
+        )
+        measured = figures.ref_kl_after if has_ppo_penalty else figures.ref_kl
+        control = None if algo.kl is None else algo.kl.control
+        if control is not None and learns_policy and measured is not None:
+            self.kl_coef = CONTROLS[control.kind](self.kl_coef, measured, control.target)
+        return figures
 
     def _gradients(
         self,
@@ -210,13 +262,14 @@ class Updater:
         denominators: LossDenominators,
         learns_policy: bool,
         advance: Callable[[int, int], None],
-    ) -> dict[str, float]:
+    ) -> PassFigures:
         """Add up the gradients of all micro-batches of these rows.
 
-        Return sums of loss and metrics, and the norms that the gradients had before they were
+        Return sums of loss and figures, and the norms that the gradients had before they were
         clipped.
         """
         self.optimizer.zero_grad()
+        total_loss: Tensor | float = 0.0
         totals: defaultdict[str, Tensor | float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, rows, self.optim.micro_tokens):
             loss, per_token = self.objective(batch, denominators, learns_policy)
@@ -226,24 +279,26 @@ class Updater:
             self.loss_scale.backward(loss * batch.weight)
             tokens = batch.weight * world() * batch.tokens
             advance(tokens, tokens)
-            totals["loss"] += batch.weight * loss.detach().double()
-            for name, values in per_token.items():
-                totals[name] += batch.weight * (values.detach() * batch.mask).sum().double()
+            total_loss += batch.weight * loss.detach().double()
+            for name, values in vars(per_token).items():
+                if values is not None:
+                    totals[name] += batch.weight * (values.detach() * batch.mask).sum().double()
         self.loss_scale.unscale(self.optimizer)
         norms = {}
         if learns_policy:
             norms["grad_norm"] = self._clip_gradients(self.policy.model)
         if self.critic is not None:
             norms["critic_grad_norm"] = self._clip_gradients(self.critic)
-        figures = self._to_host({**totals, **norms})
-        figures.update(sum_values({name: figures[name] for name in totals}))
-        return figures
+        sums = {"loss": total_loss, **totals}
+        figures = self._to_host({**sums, **norms})
+        figures.update(sum_values({name: figures[name] for name in sums}))
+        return PassFigures(**figures)
 
     def _optimizer_step(
         self,
         samples: Samples,
         rows: Sequence[int],
-        sums: defaultdict[str, float],
+        sums: Sums,
         step: int,
         learns_policy: bool,
         advance: Callable[[int, int], None],
@@ -254,25 +309,22 @@ class Updater:
         passed_tokens = self._denominators(samples, passed).tokens
         advance(denominators.tokens - passed_tokens, 0)
 
-        def run(is_first: bool) -> dict[str, float]:
+        def run(is_first: bool) -> PassFigures:
             count = advance if is_first else _uncounted
             return self._gradients(samples, passed, denominators, learns_policy, count)
 
         figures, overflows = self.loss_scale.passed(run)
-        sums["overflows"] += overflows
-        if not is_finite(figures):
-            sums["updates_skipped"] += 1
+        sums.overflows += overflows
+        if not figures.is_finite:
+            sums.skipped += 1
             return
         fresh = [row for row in passed if samples.is_fresh[row]]
         fresh_tokens = self._denominators(samples, fresh).tokens
-        gap = figures.pop("mismatch")
-        if self.mismatch is None and fresh_tokens and not sums["updates"]:
-            self.mismatch = gap / fresh_tokens
+        if self.mismatch is None and fresh_tokens and not sums.updates:
+            self.mismatch = (figures.mismatch or 0.0) / fresh_tokens
             self.mismatch_tokens = fresh_tokens
             check_agreement(self.mismatch, self.mismatch_limit, step)
-        figures.update(updates=1, tokens=passed_tokens, fresh_tokens=fresh_tokens)
-        for name, value in figures.items():
-            sums[name] += value
+        sums.add(figures, passed_tokens, fresh_tokens)
         self.optimizer.step()
 
     def _rows_to_pass(self, samples: Samples, rows: Sequence[int]) -> list[int]:
@@ -305,10 +357,10 @@ class Updater:
 
     def objective(
         self, batch: MicroBatch, denominators: LossDenominators, learns_policy: bool = True
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Compute the micro-batch's share of the step's loss, and per-token metrics [B, T].
+    ) -> tuple[Tensor, TokenFigures]:
+        """Compute the micro-batch's share of the step's loss, and the figures of its tokens.
 
-        While only the critic learns, the policy's metrics are computed without a gradient. The
+        While only the critic learns, the policy's figures are computed without a gradient. The
         column `token_figures` of the batch gets what the loss was computed from.
         """
         algo = self.algo
@@ -317,13 +369,13 @@ class Updater:
             inputs = self._loss_inputs(batch, stats)
             loss, per_token = policy_loss(algo, inputs, denominators, self.kl_coef)
         if batch.weight:
-            self._store_token_figures(batch, inputs, per_token["clip_fraction"])
+            self._store_token_figures(batch, inputs, per_token.clip_fraction)
         gap = (inputs.rollout_logprobs - inputs.logprobs.detach()).abs()
-        per_token["mismatch"] = gap * batch.is_fresh
-        if "ref_kl" in per_token:  # an estimate for samples of the policy itself
-            per_token["ref_kl"] = per_token["ref_kl"] * batch.is_fresh
+        per_token = replace(per_token, mismatch=gap * batch.is_fresh)
+        if per_token.ref_kl is not None:  # an estimate for samples of the policy itself
+            per_token = replace(per_token, ref_kl=per_token.ref_kl * batch.is_fresh)
         if self.critic is not None and algo.critic is not None:
-            critic_share, per_token["value_loss"] = critic_loss(
+            critic_share, value_loss = critic_loss(
                 algo.critic,
                 values=self.critic(batch.inputs, stats.states),
                 old_values=batch.column("old_values"),
@@ -331,6 +383,7 @@ class Updater:
                 mask=batch.mask,
                 denominators=denominators,
             )
+            per_token = replace(per_token, value_loss=value_loss)
             loss = loss + critic_share if learns_policy else critic_share
         return loss, per_token
 
@@ -371,11 +424,10 @@ class Updater:
         )
 
     @torch.no_grad()
-    def _divergence_after(self, samples: Samples) -> dict[str, float]:
-        """Compute the present policy's divergences from sampler and reference, in nats a token.
+    def _divergence_after(self, samples: Samples) -> Divergence:
+        """Compute the present policy's divergences from sampler and reference.
 
-        They are means over the fresh rows, since carried ones are samples of older weights. Return
-        {} if there are no fresh rows.
+        They are means over the fresh rows, since carried ones are samples of older weights.
         """
         fresh = samples.is_fresh.nonzero()[:, 0].tolist()
         denominators = self._denominators(samples, fresh)
@@ -383,12 +435,12 @@ class Updater:
         for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
             inputs = self._loss_inputs(batch, self.policy(batch.inputs, entropy=False))
             _, per_token = policy_loss(self.algo, inputs, denominators, self.kl_coef)
-            for name in ("approx_kl", "ref_kl"):
-                if name in per_token:
-                    total = (per_token[name] * batch.mask).sum().double()
-                    sums[f"{name}_after"] += batch.weight * total
+            after = {"approx_kl_after": per_token.approx_kl, "ref_kl_after": per_token.ref_kl}
+            for name, values in after.items():
+                if values is not None:
+                    sums[name] += batch.weight * (values * batch.mask).sum().double()
         totals = sum_values({name: float(total) for name, total in sums.items()})
-        return {name: total / denominators.tokens for name, total in totals.items()}
+        return Divergence(**{name: total / denominators.tokens for name, total in totals.items()})
 
     def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
         tokens = {row: len(samples.response_ids[row]) for row in rows}
@@ -400,28 +452,8 @@ class Updater:
         )
 
 
-_PER_UPDATE = ("loss", *NORMS)
-_COUNTS = ("updates", "updates_skipped", "overflows", "tokens", "fresh_tokens")
-
-
 def _uncounted(*_: int) -> None:
     """Ignore the progress of a pass that repeats another."""
-
-
-def _means(sums: defaultdict[str, float]) -> dict[str, float]:
-    """Divide each sum by its denominator over the step. Skipped optimizer steps have no part."""
-    means: dict[str, float] = {}
-    if not sums["updates"]:
-        return means
-    for name, total in sums.items():
-        count = sums["tokens"]
-        if name in _PER_UPDATE:
-            count = sums["updates"]
-        elif name == "ref_kl":
-            count = sums["fresh_tokens"]
-        if count and name not in _COUNTS:
-            means[name] = total / count
-    return means
 
 
 def check_agreement(mismatch: float, limit: float, step: int) -> None:

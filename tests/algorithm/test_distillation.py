@@ -58,8 +58,8 @@ def test_the_gradient_is_that_of_the_ratio_times_the_signal_within_the_bound(mov
     loss.backward()
     np.testing.assert_allclose(leaf.grad.numpy(), expected, rtol=0, atol=1e-12)
     assert loss.item() == pytest.approx(-(bounded * signal * mask).sum() / tokens, abs=1e-12)
-    np.testing.assert_allclose(per_token["clip_fraction"].numpy(), stopped, atol=0)
-    np.testing.assert_allclose(per_token["ref_kl"].numpy(), old - teacher, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(per_token.clip_fraction.numpy(), stopped, atol=0)
+    np.testing.assert_allclose(per_token.ref_kl.numpy(), old - teacher, rtol=0, atol=1e-12)
 
 
 def test_responses_without_a_verdict_train_too_and_a_group_of_one():

@@ -21,7 +21,7 @@ def make_group(name: object, *verdicts: Verdict, n_tokens: int = 1, version: int
     prompt = Prompt(Problem(str(name), "?", "1"), "?", (5,), False)
     completion = Completion([7] * n_tokens, [-1.0] * n_tokens, "stop")
     rollouts = [
-        Rollout(
+        Rollout.of(
             prompt,
             sample,
             completion,
@@ -70,9 +70,9 @@ def test_what_was_not_judged_counts_in_no_figure():
     bad_gold = make_group(1, Verdict.UNPARSEABLE_GOLD, Verdict.UNPARSEABLE_GOLD)
     groups = [make_group(0, RIGHT, WRONG, RIGHT, LATE), bad_gold, make_group(2, WRONG, LATE)]
     metrics = rollout_metrics(groups)
-    assert metrics["pass@1"] == (2 / 3 + 0) / 2  # over problems; over responses it would be 2 / 4
-    assert metrics["reward"] == 0.0
-    assert metrics["unjudged_share"] == 4 / 8
+    assert metrics.pass_at_1 == (2 / 3 + 0) / 2  # over problems; over responses it would be 2 / 4
+    assert metrics.reward == 0.0
+    assert metrics.unjudged_share == 4 / 8
 
 
 def test_the_length_penalty_never_makes_a_group_mixed():
@@ -347,8 +347,8 @@ def test_a_figure_is_no_reward_and_what_is_left_out_does_not_differ():
 def test_what_ones_own_reward_pays_without_a_verdict_is_not_judged():
     group = make_group(0, RIGHT, RIGHT, LATE, Verdict.UNPARSEABLE_GOLD)
     metrics = rollout_metrics([paid(group, *({"my": 0.5} for _ in range(4)))])
-    assert (metrics["pass@1"], metrics["unjudged_share"], metrics["reward"]) == (1.0, 0.5, 0.5)
-    assert metrics["mixed_share"] == 0.0  # nothing is wrong in it
+    assert (metrics.pass_at_1, metrics.unjudged_share, metrics.reward) == (1.0, 0.5, 0.5)
+    assert metrics.mixed_share == 0.0  # nothing is wrong in it
 
 
 def test_without_a_cap_the_search_goes_on():

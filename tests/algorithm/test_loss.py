@@ -8,7 +8,7 @@ import random
 import oracle
 import pytest
 import torch
-from small_samples import Row, samples_of
+from small_samples import Row, present, samples_of
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.kinds import (
@@ -120,7 +120,7 @@ def with_gradient(algo: Algorithm, tokens: LossInputs, n: LossDenominators):
     leaf = tokens.logprobs.clone().requires_grad_()
     loss, per_token = policy_loss(algo, dataclasses.replace(tokens, logprobs=leaf), n, KL_COEF)
     loss.backward()
-    return loss.detach(), leaf.grad, per_token
+    return loss.detach(), leaf.grad, present(per_token)
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -327,6 +327,6 @@ def test_the_clipped_share_is_told_by_its_bounds(surrogate, low, high):
     algo = Algorithm(surrogate=surrogate)
     _, per_token = policy_loss(algo, inputs, LossDenominators(4, 4, 1), 0.0)
     for name, expected in (("low", low), ("high", high)):
-        assert per_token[f"clip_fraction_{name}"].flatten().tolist() == expected
-    both = per_token["clip_fraction_low"] + per_token["clip_fraction_high"]
-    assert torch.equal(both, per_token["clip_fraction"])
+        assert present(per_token)[f"clip_fraction_{name}"].flatten().tolist() == expected
+    both = per_token.clip_fraction_low + per_token.clip_fraction_high
+    assert torch.equal(both, per_token.clip_fraction)

@@ -26,7 +26,7 @@ def smollm_tokenizer(real_model):
 def made(tokenizer, token_ids, reward=1.0, places=(), finish_reason="stop", sample=0) -> Rollout:
     text = tokenizer.decode(token_ids, skip_special_tokens=True)
     completion = Completion(token_ids, [-0.5] * len(token_ids), finish_reason)
-    return Rollout(PROMPT, sample, completion, text, None, reward, places=places)
+    return Rollout.of(PROMPT, sample, completion, text, None, reward, places=places)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ PROMPT = Prompt(Problem("1", "?", "1"), "?", (5, 6), False)
 def make_group(*responses: tuple[int, float | None], version: int = 0) -> Group:
     """Responses as (tokens, reward); those of ten tokens are cut off."""
     rollouts = [
-        Rollout(
+        Rollout.of(
             PROMPT,
             sample,
             Completion([7] * n, [-0.5] * n, "length" if n == 10 else "stop"),

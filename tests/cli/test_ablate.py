@@ -114,10 +114,10 @@ def test_seconds_of_a_run_are_the_processors(tmp_path):
     write_rows(run / "metrics.jsonl", rows)
     held_out = [made_row("h0", 0, "correct"), made_row("h0", 1, "wrong")]
     write_rows(run / "rollouts" / "held-out-after.jsonl", [*held_out, made_row("h1", 0, "timeout")])
-    first, last = run_figures(run)["measured"]
-    assert (first["step"], first["seconds"], first["pass@1"]) == (0, 0.0, 0.0)
-    assert (last["step"], last["seconds"], last["tokens"]) == (2, 4.0, 20)
-    assert last["shares"] == {" h0": 0.5}
+    first, last = run_figures(run).measured
+    assert (first.step, first.seconds, first.pass_at_1) == (0, 0.0, 0.0)
+    assert (last.step, last.seconds, last.tokens) == (2, 4.0, 20)
+    assert last.shares == {" h0": 0.5}
 
 
 def shares(run: Path, name: str) -> dict[str, float]:

@@ -8,6 +8,8 @@ import sys
 import pytest
 from conftest import invoke, jsonl, refused
 
+from rlvr_cli.core.report import Fingerprint
+from rlvr_cli.data.rows import JudgedRow
 from rlvr_cli.evaluation.result_dir import PartialResult
 
 RIGHT_BY_RULES = {"id": "a", "answer": "Friday", "response": "The answer is Friday.", "level": 1}
@@ -124,9 +126,10 @@ def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
     rows = file.read_text().splitlines(keepends=True)
     assert {json.loads(row)["verifier"] for row in rows} == {"math-verify"}
     (out / "unfinished").mkdir()
-    first = json.loads(rows[0])
-    begun = PartialResult(out / "unfinished" / file.name, entry["fingerprint"], 1)
-    begun.add(first["id"], [first])
+    first = JudgedRow.model_validate_json(rows[0])
+    fingerprint = Fingerprint(entry["fingerprint"])
+    begun = PartialResult(out / "unfinished" / file.name, fingerprint, 1)
+    begun.add({first.id: [first.answered]})
     (out / "report.json").unlink()
     shutil.rmtree(out / "responses")
     same = shutil.copytree(out, tmp_path / "same")
@@ -142,7 +145,7 @@ def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
 
 def test_judging_without_a_model_loads_no_torch():
     code = (
-        "import sys, rlvr_cli.evaluation.publish\n"
+        "import sys, rlvr_cli.cli.recorded\n"
         "print({'torch', 'transformers', 'sympy', 'math_verify'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

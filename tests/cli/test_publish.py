@@ -9,8 +9,11 @@ from conftest import invoke, jsonl, refused
 from rlvr_cli.__main__ import _run
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.report import Fingerprint, Judging
+from rlvr_cli.data.rows import JudgedRow
+from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.publish import ReportOptions, publish, report_options
-from rlvr_cli.evaluation.report import Result, judged_problems
+from rlvr_cli.evaluation.report import Result
 from rlvr_cli.evaluation.result_dir import ResultDirectory
 
 PROBLEM = {"problem": "What is 3 + 4?", "answer": 7}
@@ -39,8 +42,9 @@ def test_a_comparison_is_checked_before_anything_is_sampled(tmp_path, command, t
 
 def test_a_comparison_that_fails_loses_nothing(tmp_path):
     def result(verdict):
-        problems = judged_problems([judged_row("a", verdict)], lambda answers: [0] * len(answers))
-        return Result("m", "d", {"verifier": {"format": "any"}}, problems)
+        response = JudgedRow.model_validate(judged_row("a", verdict)).answered
+        fingerprint = Fingerprint(judging=Judging("any", version="1"))
+        return Result("m", "d", fingerprint, judged_problems([response]))
 
     out = tmp_path / "out"
     asked = ReportOptions(against=tmp_path, out=out)

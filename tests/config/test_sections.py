@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import get_args
 
 import rlvr_cli
-from rlvr_cli.config import Config
+from rlvr_cli.cli import resolve
+from rlvr_cli.config import SETTINGS, Config, overlay
 from rlvr_cli.core.settings import Section
 
 ALIASES = {
@@ -92,3 +93,16 @@ def test_a_setting_is_not_read_because_another_has_its_name():
     module = "every = config.eval.every\noptim, b = self.optim, 1\nprint(optim.lr, 'data.root')"
     assert {("eval", "every"), ("optim", "lr")} <= reads(ast.parse(module))
     assert not {("checkpoint", "every"), ("data", "root")} & reads(ast.parse(module))
+
+
+def test_what_resolves_settings_names_none():
+    """A rule for one setting stands where the setting is declared."""
+    dotted = {name for name in SETTINGS if "." in name}
+    for module in (resolve, overlay):
+        texts = [
+            node.value
+            for node in ast.walk(ast.parse(Path(module.__file__).read_text()))
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        ]
+        assert texts
+        assert not {name for name in dotted for text in texts if name in text}, module.__name__

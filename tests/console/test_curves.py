@@ -1,12 +1,19 @@
 """Curves as text: limits that fit, whole steps, as wide as asked."""
 
 import pytest
+from small_runs import made_figures
 
 from rlvr_cli.console.steps import BEST, CONS, CURVES, HELD_OUT, draw_curves
 
+TITLES = {curve.name: curve.title for curve in CURVES}
 
-def rows(*values: float, key: str = "reward", first: int = 1, **more) -> list[dict]:
-    return [{"step": first + n, key: value, **more} for n, value in enumerate(values)]
+
+def rows(*values: float, key: str = "reward", first: int = 1) -> list[dict]:
+    return [{"step": first + n, key: value} for n, value in enumerate(values)]
+
+
+def drawn(*runs: list[dict], width: int = 80, color: bool = False) -> str:
+    return draw_curves([list(map(made_figures, run)) for run in runs], width, color)
 
 
 def labels(lines: list[str]) -> list[str]:
@@ -15,20 +22,20 @@ def labels(lines: list[str]) -> list[str]:
 
 @pytest.mark.parametrize(("width", "per_row"), [(30, 1), (60, 1), (80, 2), (120, 3), (200, 3)])
 def test_charts_fill_the_width(width, per_row):
-    metrics = dict.fromkeys(CURVES, 0.5)
-    lines = draw_curves([[{"step": n, **metrics} for n in range(1, 4)]], width).splitlines()
+    metrics = dict.fromkeys(TITLES, 0.5)
+    lines = drawn([{"step": n, **metrics} for n in range(1, 4)], width=width).splitlines()
     assert len(lines) == 9 * -(-len(CURVES) // per_row)
     assert max(map(len, lines)) <= width
-    assert sum(title in lines[0] for title in CURVES.values()) == per_row
-    colored = draw_curves([[{"step": 1, **metrics}]], width, True)
+    assert sum(title in lines[0] for title in TITLES.values()) == per_row
+    colored = drawn([{"step": 1, **metrics}], width=width, color=True)
     assert len(colored.splitlines()) == len(lines)
 
 
 def test_only_what_was_measured_is_drawn():
-    assert draw_curves([[]]) == draw_curves([rows(None)]) == ""
-    curves = draw_curves([rows(0.5, None, 0.25)])
-    assert CURVES["reward"] in curves
-    assert CURVES["entropy"] not in curves
+    assert drawn([]) == drawn(rows(None)) == ""
+    curves = drawn(rows(0.5, None, 0.25))
+    assert TITLES["reward"] in curves
+    assert TITLES["entropy"] not in curves
 
 
 @pytest.mark.parametrize(
@@ -43,7 +50,7 @@ def test_only_what_was_measured_is_drawn():
     ],
 )
 def test_limits_fit_what_is_shown_with_the_top_above(key, values, expected):
-    assert labels(draw_curves([rows(*values, key=key)], 60).splitlines()) == expected
+    assert labels(drawn(rows(*values, key=key), width=60).splitlines()) == expected
 
 
 @pytest.mark.parametrize(
@@ -51,7 +58,7 @@ def test_limits_fit_what_is_shown_with_the_top_above(key, values, expected):
     [(1, 1, "1"), (1, 3, "1 2 3"), (1, 8, "1 3 5 7"), (1, 9, "1 3 5 7 9"), (41, 60, "41 56 71 86")],
 )
 def test_steps_are_whole_and_evenly_spaced(first, count, ticks):
-    curves = draw_curves([rows(*[0.5] * count, first=first)], 60)
+    curves = drawn(rows(*[0.5] * count, first=first), width=60)
     assert curves.splitlines()[-1].split() == ticks.split()
 
 
@@ -60,21 +67,21 @@ def test_steps_are_whole_and_evenly_spaced(first, count, ticks):
 def test_numbers_of_any_size_are_drawn(step, value):
     for values in ((value,), (value, value), (value, 0.3), (value, value * (1 - 1e-15))):
         for key in ("reward", "entropy"):
-            assert len(draw_curves([rows(*values, key=key, first=step)], 60).splitlines()) == 9
+            assert len(drawn(rows(*values, key=key, first=step), width=60).splitlines()) == 9
 
 
 def test_held_out_points_and_the_best_are_marked():
     history = rows(*[0.1] * 9, key="pass@1")
     for step, value in ((2, 0.3), (5, 0.9), (8, 0.6)):
         history[step - 1]["held_out_pass@1"] = value
-    title, *chart = draw_curves([history], 60).splitlines()
+    title, *chart = drawn(history, width=60).splitlines()
     assert title.strip() == f"pass@1 (as sampled, {HELD_OUT} held out, {BEST} best)"
     assert "".join(chart).count(HELD_OUT) == 2
     assert "".join(chart).count(BEST) == 1
 
 
 def test_runs_are_drawn_over_each_other_by_their_numbers():
-    curves = draw_curves([rows(-0.9, -0.9), rows(0.9, 0.9, 0.9)], 60)
+    curves = drawn(rows(-0.9, -0.9), rows(0.9, 0.9, 0.9), width=60)
     above, below = curves.splitlines()[2], curves.splitlines()[6]
     assert set(above.partition("┤")[2]) & set("12") == {"2"}
     assert set(below.partition("┤")[2]) & set("12") == {"1"}
@@ -88,12 +95,12 @@ def test_every_held_out_set_has_a_curve_of_its_own_with_cons():
         row["held_out_cons@k"] = 0.4
         row["held_out_pass@1/pass@1 of a long name"] = 0.6
         row["held_out_cons@k/b"] = 0.7
-    curves = draw_curves([history], 40)
+    curves = drawn(history, width=40)
     titles = [f"held out: pass@1, {CONS} cons@k", "held out pass@1 of a lo…: pass@1"]
     assert [line.strip() for line in curves.splitlines() if "held out" in line] == titles
     assert curves.count(CONS) == 2 + 1
-    pair = draw_curves([history, history], 40)
+    pair = drawn(history, history, width=40)
     assert pair.count("held out: pass@1") == 1
     assert CONS not in pair
-    hostile = draw_curves([[{"step": 1, "held_out_pass@1/\x1b[2J": 0.5}]], 60)
+    hostile = drawn([{"step": 1, "held_out_pass@1/\x1b[2J": 0.5}], width=60)
     assert "\x1b" not in hostile

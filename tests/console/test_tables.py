@@ -1,6 +1,7 @@
 """Tables of figures, on entries made by hand."""
 
 import csv
+from dataclasses import replace
 
 import pytest
 
@@ -16,24 +17,30 @@ from rlvr_cli.console.tables import (
     in_words,
     percent,
 )
+from rlvr_cli.core.figures import Estimate, Figures, PairedDifference
+from rlvr_cli.core.report import Comparison, Entry, Fingerprint, Report
 
 
-def estimate(value: float, problems: int = 9, **more) -> dict:
-    return {"value": value, "interval": (value - 0.1, value + 0.1), "problems": problems, **more}
+def estimate(value: float, problems: int = 9, error: float = 0.0) -> Estimate:
+    return Estimate(value, (value - 0.1, value + 0.1), problems, error)
 
 
-def entry(**more) -> dict:
-    return {
-        "model": "m",
-        "data": "d",
-        "data_version": None,
-        "problems": 9,
-        "pass@k": {"1": estimate(0.5), "2": estimate(0.625), "4": estimate(0.75, 8)},
-        "cons@k": {"1": estimate(0.5), "2": estimate(0.5), "4": None},
-        "format_share": 1.0,
-        "cut_off_share": 0.125,
-        "response_length": 12.34,
-    } | more
+PASS_AT = {1: estimate(0.5), 2: estimate(0.625), 4: estimate(0.75, 8)}
+CONS_AT = {1: estimate(0.5), 2: estimate(0.5), 4: None}
+
+
+def figures(pass_at=PASS_AT, cons_at=CONS_AT, **more) -> Figures:
+    values = {"problems": 9, "responses": 36, "format_share": 1.0, "cut_off_share": 0.125}
+    values |= {"response_length": 12.34, "verdicts": {}}
+    return Figures(pass_at=pass_at, cons_at=cons_at, **(values | more))
+
+
+def entry(model="m", data="d", version=None, any_form=None, by=None, **measured) -> Entry:
+    return Entry(model, data, version, Fingerprint(), figures(**measured), any_form, by or {})
+
+
+def report_of(*entries, command="", **more) -> Report:
+    return Report("2026-01-01", command, entries, **more)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +49,6 @@ def entry(**more) -> dict:
         (None, "-"),
         (estimate(0.5), "0.500 [0.400, 0.600]"),
         (estimate(0.5, error=0.0123), "0.500 ±0.012 [0.400, 0.600]"),
-        (estimate(0.5, error=None), "0.500 [0.400, 0.600]"),
     ],
 )
 def test_an_estimate_with_its_interval(given, expected):
@@ -71,22 +77,22 @@ def test_a_line_for_every_k():
 def test_a_column_that_is_empty_in_every_row_is_left_out():
     names = ("model", "data", "k", "problems", "pass@k [95 %]", "cons@k [95 %]")
     assert by_k([entry(), entry(model="n")])[0] == names  # neither version nor any form
-    unknown = dict.fromkeys("124")
-    assert by_k([entry(**{"cons@k": unknown})])[0] == names[:-1]
-    assert by_k([entry(**{"cons@k": unknown}), entry()])[0] == names
+    unknown = dict.fromkeys((1, 2, 4))
+    assert by_k([entry(cons_at=unknown)])[0] == names[:-1]
+    assert by_k([entry(cons_at=unknown), entry()])[0] == names
 
 
 def test_several_results_stand_beside_one_another_at_each_k():
-    other = entry(model="n", data_version=3, any_form=estimate(0.75))
-    other |= {"pass@k": {"1": None, "2": estimate(0.25)}}
+    pass_at = {1: None, 2: estimate(0.25)}
+    other = entry("n", version=3, any_form=estimate(0.75), pass_at=pass_at)
     header, *lines = by_k([entry(), other])
     assert header[:5] == ("model", "data", "version", "k", "problems")
     assert header[5:] == ("pass@k [95 %]", "cons@k [95 %]", "pass@1 in any form [95 %]")
     assert [(line[0], *line[2:5]) for line in lines] == [
         ("m", "", "1", "9"),
-        ("n", 3, "1", "0"),
+        ("n", "3", "1", "0"),
         ("m", "", "2", "9"),
-        ("n", 3, "2", "9"),
+        ("n", "3", "2", "9"),
         ("m", "", "4", "8"),
     ]
     assert [line[5][:5] for line in lines] == ["0.500", "-", "0.625", "0.250", "0.750"]
@@ -94,8 +100,8 @@ def test_several_results_stand_beside_one_another_at_each_k():
 
 
 def test_the_values_of_a_field():
-    part = {"problems": 4, "pass@k": entry()["pass@k"], "cons@k": entry()["cons@k"]}
-    other = {"pass@k": {"1": None}, "cons@k": {"1": None}}
+    part = figures(problems=4)
+    other = figures({1: None}, {1: None})
     header, line = by_field([entry(by={"level": {"3": part}})], "level")
     assert ", ".join(header) == "level, problems, pass@1 [95 %], pass@4 [95 %]"
     assert " ".join(line) == "3 9 0.500 [0.400, 0.600] 0.750 [0.650, 0.850] of 8"
@@ -107,17 +113,25 @@ def test_the_values_of_a_field():
 
 
 def difference(p, better, worse, value=0.25):
-    return estimate(value, 9, p=p, better=better, worse=worse)
+    return PairedDifference(value, (value - 0.1, value + 0.1), p, better, worse, problems=9)
 
 
-def comparison(**more) -> dict:
-    return {
-        "model": "n",
-        "data": "d",
-        "baseline": "m",
-        "pass@k": {"1": difference(0.0009, 5, 0), "8": difference(0.001, 4, 1)},
-        "cons@k": {"1": difference(0.0009, 5, 0), "8": difference(0.5, 2, 2)},
-    } | more
+def comparison(model="n", baseline="m") -> Comparison:
+    return Comparison(
+        model=model,
+        data="d",
+        against="m",
+        against_data="d",
+        baseline=baseline,
+        problems=9,
+        missing=0,
+        only_there=0,
+        other_golds=[],
+        unjudged=0,
+        differs=[],
+        pass_at={1: difference(0.0009, 5, 0), 8: difference(0.001, 4, 1)},
+        cons_at={1: difference(0.0009, 5, 0), 8: difference(0.5, 2, 2)},
+    )
 
 
 def test_differences_with_their_tests():
@@ -138,12 +152,13 @@ def test_differences_with_their_tests():
 
 
 def test_markdown_has_one_table_of_each_kind_and_the_names_of_others():
-    report = {"results": [entry(), entry(model="a|b")]}
+    report = report_of(entry(), entry(model="a|b"))
     table, note = as_markdown(report).split("\n\n")
     assert len(table.splitlines()) == 2 + 2 * 3
     assert r"| a\|b | d | 1 |" in table
     assert note == "Names: pass@1 over n responses is avg@n elsewhere, and cons@k is maj@k."
-    report |= {"paired": [comparison()], "against": {"results": [comparison(baseline="x (y)")]}}
+    compared = [comparison(baseline="x (y)")]
+    report = replace(report, paired=[comparison()], compared=compared)
     _, compared, note = as_markdown(report).split("\n\n")
     baselines = [line.split(" | ")[2] for line in compared.splitlines()[2:]]
     assert baselines == ["m"] * 3 + ["x (y)"] * 3
@@ -152,10 +167,11 @@ def test_markdown_has_one_table_of_each_kind_and_the_names_of_others():
 
 def test_latex_prints_any_name_and_sets_intervals_in_small_letters():
     names = r"a_b & 5% #1 $x$ {y} ~z ^2 \n <|end|> [q] -0.5"
-    report = {
-        "command": "rlvr eval\n\\input{x}",
-        "results": [entry(model=names), entry(model="[0]", **{"pass@k": {"1": estimate(0.05)}})],
-    }
+    report = report_of(
+        entry(model=names),
+        entry(model="[0]", pass_at={1: estimate(0.05)}),
+        command="rlvr eval\n\\input{x}",
+    )
     comment, note, _, begin, top, head, mid, first, second, *_ = as_latex(report).splitlines()
     assert comment == r"% rlvr eval \input{x}"  # a line break would end the comment
     assert note.startswith("% Names: ")
@@ -171,7 +187,7 @@ def test_latex_prints_any_name_and_sets_intervals_in_small_letters():
     )
     assert as_latex(report).count(r"\begin{tabular}") == 1
     assert as_latex(report).endswith("\\bottomrule\n\\end{tabular}")
-    compared = as_latex(report | {"paired": [comparison()]}).partition(r"{llllrrrrr}")[2]
+    compared = as_latex(replace(report, paired=[comparison()])).partition(r"{llllrrrrr}")[2]
     assert (
         r"n & d & m & pass@1 & 9 & 0.250 {\small [0.150, 0.350]} & \textless{}0.001 & 5 & 0"
         in compared
@@ -179,13 +195,13 @@ def test_latex_prints_any_name_and_sets_intervals_in_small_letters():
 
 
 def bold(*entries) -> list[str]:
-    text = as_latex({"command": "", "results": list(entries)})
+    text = as_latex(report_of(*entries))
     return [part.partition("}")[0] for part in text.split(r"\textbf{")[1:]]
 
 
-def result(model, value, problems=9, data="d") -> dict:
-    one = {"1": estimate(value, problems)}
-    return entry(model=model, data=data, **{"pass@k": one, "cons@k": {"1": None}})
+def result(model, value, problems=9, data="d") -> Entry:
+    one = {1: estimate(value, problems)}
+    return entry(model, data, pass_at=one, cons_at={1: None})
 
 
 def test_latex_emboldens_the_best_only_if_it_is_one():
@@ -200,10 +216,10 @@ def test_latex_emboldens_the_best_only_if_it_is_one():
 
 
 def test_csv_has_a_row_for_each_figure():
-    part = {"pass@k": {"1": estimate(0.25, 4)}, "cons@k": {"1": None}, "response_length": 5.0}
-    part |= {"format_share": None, "cut_off_share": 0.0}
+    shares = {"format_share": None, "cut_off_share": 0.0, "response_length": 5.0}
+    part = figures({1: estimate(0.25, 4)}, {1: None}, **shares)
     whole = entry(any_form=estimate(0.75), by={"level": {"3": part}})
-    report = {"results": [whole], "paired": [comparison()]}
+    report = report_of(whole, paired=[comparison()])
     header, *lines = as_csv(report).splitlines()
     names = "model,data,metric,k,level_field,level,value,low,high,n,baseline,p,better,worse"
     assert header == names

@@ -8,14 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt, made_rollout
 
-from rlvr_cli.core.types import (
-    Completion,
-    Group,
-    Problem,
-    Rollout,
-    groups_as_json,
-    groups_from_json,
-)
+from rlvr_cli.core.carried import groups_as_json, groups_from_json
+from rlvr_cli.core.types import Completion, Group, Problem, Rollout
 from verifiers import Verdict
 
 
@@ -69,7 +63,7 @@ def test_every_bit_of_a_log_probability_is_kept(logprobs):
     prompt = made_prompt()
     completion = Completion(list(range(len(logprobs))), logprobs, "length")
     places = ((1, 0.1),)
-    rollout = Rollout(prompt, 0, completion, "\ud800é", None, 0.1 + 0.2, places=places)
+    rollout = Rollout.of(prompt, 0, completion, "\ud800é", None, 0.1 + 0.2, places=places)
     group = Group(prompt, (rollout,), 1)
     (again,) = through_json([group], [prompt])
     kept = again.rollouts[0]

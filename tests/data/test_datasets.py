@@ -4,11 +4,12 @@ import json
 
 import pytest
 
+from rlvr_cli.config.problem_sets import canonical, known_sets
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, load_problems
-from rlvr_cli.data.sources import canonical, find_spec, known_sets
+from rlvr_cli.data.sources import find_spec
 from rlvr_cli.setup.plan import choose_format
 from verifiers import Verdict, Verifier
 

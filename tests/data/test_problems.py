@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlvr_cli.config.problem_sets import known_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.data import problems as problems_module
 from rlvr_cli.data.problems import ProblemOrder, load_problems
-from rlvr_cli.data.sources import has_split, known_sets
+from rlvr_cli.data.sources import has_split
 from rlvr_cli.evaluation.fingerprint import data_hash
 
 

@@ -5,9 +5,10 @@ from datetime import datetime
 
 import pytest
 
+from rlvr_cli.config.templates import TEMPLATES
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
-from rlvr_cli.data.prompts import TEMPLATES, render_prompts, template_text, turn_end
+from rlvr_cli.data.prompts import render_prompts, template_text, turn_end
 from rlvr_cli.model.loading import load_model
 
 PROBLEM = Problem("1", "What is 1 + 1?", "2")

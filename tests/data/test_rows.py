@@ -9,18 +9,18 @@ from small_runs import made_row, write_rows
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, Problem, Prompt, Rollout
-from rlvr_cli.data.rows import ROW_KEYS, JudgedRow, response_row, stored_rows
+from rlvr_cli.data.rows import ROW_KEYS, JudgedRow, as_row, stored_responses
 
 
 def test_a_row_has_the_keys_that_are_said_in_their_order():
-    assert tuple(response_row(made_rollout(RIGHT))) == ROW_KEYS
-    assert tuple(response_row(made_rollout(None))) == ROW_KEYS[:8]
+    assert tuple(as_row(made_rollout(RIGHT))) == ROW_KEYS
+    assert tuple(as_row(made_rollout(None))) == ROW_KEYS[:8]
 
 
 def test_a_row_says_it_all_and_a_problems_own_fields_replace_nothing():
     problem = Problem("p", "?", "1", {"level": 3, "reward": "mine", "id": 7})
     prompt = Prompt(problem, "<?>", (1,), False)
-    row = response_row(made_rollout(RIGHT, 4, "length", prompt=prompt, sample=2))
+    row = as_row(made_rollout(RIGHT, 4, "length", prompt=prompt, sample=2))
     assert row == {
         "id": "p",
         "sample": 2,
@@ -37,7 +37,7 @@ def test_a_row_says_it_all_and_a_problems_own_fields_replace_nothing():
         "verifier": row["verifier"],
         "level": 3,
     }
-    bare = response_row(Rollout(prompt, 0, Completion([4], [-1.0], "stop"), "x", None, None))
+    bare = as_row(Rollout.of(prompt, 0, Completion([4], [-1.0], "stop"), "x", None, None))
     assert "verdict" not in bare
     assert "reward" not in bare
 
@@ -46,7 +46,7 @@ JUDGED = {"id": "7", "verdict": "correct"}
 
 
 def test_a_row_of_any_tool_keeps_what_else_it_has():
-    row = JudgedRow.model_validate(JUDGED | {"id": 7, "level": 3}).values
+    row = as_row(JudgedRow.model_validate(JUDGED | {"id": 7, "level": 3}).answered)
     assert row == dict.fromkeys(ROW_KEYS) | JUDGED | {
         "sample": 0,
         "response": "",
@@ -86,13 +86,13 @@ def test_half_a_line_is_left_out_and_a_bad_one_named(tmp_path):
     write_rows(path, [made_row("a", 0, "wrong"), made_row("a", 1, "correct")])
     whole = path.read_text()
     path.write_text(whole[:-20])
-    assert [row["sample"] for row in stored_rows(path)] == [0]
+    assert [response.sample for response in stored_responses(path)] == [0]
     path.write_text(whole[:-20] + "\n" + whole)
     with pytest.raises(UserError, match=r"rows.jsonl:2: not a JSON object"):
-        list(stored_rows(path))
+        list(stored_responses(path))
     path.write_text('{"id": "a", "verdict": "great"}\n')
     with pytest.raises(UserError, match=r"rows.jsonl:1: verdict"):
-        list(stored_rows(path))
+        list(stored_responses(path))
 
 
 def test_what_a_file_of_rows_may_not_be(tmp_path):
@@ -100,8 +100,8 @@ def test_what_a_file_of_rows_may_not_be(tmp_path):
     for content in (b"\xff\xfe\n", b"[1]\n", b'{"id": 1}\n', b'{"a": 1, "a": 2}\n'):
         path.write_bytes(content)
         with pytest.raises(UserError, match=r"rows.jsonl:1: "):
-            list(stored_rows(path))
+            list(stored_responses(path))
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(UserError, match="cannot be read"):
-        list(stored_rows(path))
+        list(stored_responses(path))

@@ -7,13 +7,13 @@ import json
 import datasets
 import pytest
 
+from rlvr_cli.config.problem_sets import canonical
 from rlvr_cli.core import jsonl
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.data import sources
 from rlvr_cli.data.sources import (
     ProblemSetSpec,
     bare_name,
-    canonical,
     file_rows,
     find_spec,
     has_split,

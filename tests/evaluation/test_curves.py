@@ -1,23 +1,23 @@
 """Arms are compared where all have been, paired by seed and problem."""
 
+from statistics import fmean
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from rlvr_cli.evaluation.curves import compare
+from rlvr_cli.core.step_figures import StepFigures, UpdateFigures
+from rlvr_cli.evaluation.curves import MeasuredRun, Point, compare
 from rlvr_cli.evaluation.estimators import crossed_difference, detectable, student
 from rlvr_cli.evaluation.picture import picture
 
 
-def run(*points: tuple[int, float, int, list[float]]) -> dict:
+def run(*points: tuple[int, float, int, list[float]]) -> MeasuredRun:
     measured = [
-        {"step": step, "seconds": seconds, "tokens": tokens, "shares": np.array(shares)}
+        Point(step, seconds, tokens, fmean(shares), {str(n): x for n, x in enumerate(shares)})
         for step, seconds, tokens, shares in points
     ]
-    for point in measured:
-        point["pass@1"] = float(point["shares"].mean())
-    return {"measured": measured, "steps": [{"step": 5, "entropy": 0.5}]}
+    return MeasuredRun(measured, [StepFigures(5, update=UpdateFigures(entropy=0.5))])
 
 
 BASE = {
@@ -34,45 +34,45 @@ def test_a_difference_is_taken_where_all_have_been():
     """By hand: at 10 steps the arm has 0.75 and 1.25, the base 0.5 and 0.75. At 5 seconds the base
     is half way, at 0.375 and 0.5; at 100 tokens the arm is, at 0.5 and 0.75."""
     rows = compare({"base": BASE, "arm": ARM}, "base")
-    found = {(row["arm"], row["axis"]): row for row in rows}
-    assert [row["at"] for row in rows] == [10, 10, 5, 5, 100, 100]
-    assert found["base", "steps"]["difference"] is None
-    assert found["base", "steps"]["pass@1"] == pytest.approx((0.5 + 0.75) / 2)
-    values = [found["arm", axis]["difference"]["value"] for axis in ("steps", "seconds", "tokens")]
+    found = {(row.arm, row.axis.unit): row for row in rows}
+    assert [row.at for row in rows] == [10, 10, 5, 5, 100, 100]
+    assert found["base", "steps"].difference is None
+    assert found["base", "steps"].pass_at_1 == pytest.approx((0.5 + 0.75) / 2)
+    values = [found["arm", unit].difference.value for unit in ("steps", "seconds", "tokens")]
     assert values == pytest.approx([0.375, 0.5625, 0.0])
 
 
 def test_seeds_that_only_one_arm_has_are_not_paired():
     (difference,) = {
-        row["difference"]["seeds"]
+        row.difference.seeds
         for row in compare({"base": BASE | {7: BASE[0]}, "arm": ARM}, "base")
-        if row["difference"]
+        if row.difference
     }
     assert difference == 2
     rows = compare({"base": {0: BASE[0]}, "arm": ARM}, "base")
-    assert all(row["difference"] is None for row in rows)
+    assert all(row.difference is None for row in rows)
 
 
 def test_with_one_column_the_interval_is_students_over_seeds():
     """0.1, 0.2, 0.3: deviation 0.1, and 4.303 is the quantile of two degrees of freedom."""
     estimate = crossed_difference([[0.1], [0.2], [0.3]])
     half = 4.302653 * 0.1 / 3**0.5
-    assert estimate["interval"] == pytest.approx((0.2 - half, 0.2 + half))
+    assert estimate.interval == pytest.approx((0.2 - half, 0.2 + half))
     # 1.0607 is the one-sided quantile of 80 % (tables of Student's t).
-    assert estimate["seen"] == pytest.approx((4.302653 + 1.06066) * 0.1 / 3**0.5, rel=1e-4)
+    assert estimate.seen == pytest.approx((4.302653 + 1.06066) * 0.1 / 3**0.5, rel=1e-4)
 
 
 def test_seeds_that_agree_leave_the_variance_of_the_problems():
     """Two equal rows: no seed varies, so that it is Student's interval over four problems."""
     row = [0.0, 0.2, 0.4, 0.6]
-    low, high = crossed_difference([row, row])["interval"]
+    low, high = crossed_difference([row, row]).interval
     half = student(3) * np.std(row, ddof=1) / 2
     assert (low, high) == pytest.approx((0.3 - half, 0.3 + half))
 
 
 def test_noise_of_single_cells_counts_once():
     """By hand: rows (1, 0) and (0, 1): all means are 0.5, so that nothing but noise is there."""
-    assert crossed_difference([[1.0, 0.0], [0.0, 1.0]])["interval"] == (0.5, 0.5)
+    assert crossed_difference([[1.0, 0.0], [0.0, 1.0]]).interval == (0.5, 0.5)
 
 
 def test_more_seeds_show_less():

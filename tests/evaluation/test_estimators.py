@@ -112,8 +112,8 @@ def test_cons_of_64_is_exact():
 
 def test_problems_with_too_few_judged_responses_do_not_enter():
     tallies = [Tally(1, (1,)), Tally(4)]
-    assert pass_estimate(tallies, 4)["problems"] == 1
-    assert cons_estimate(tallies, 2)["value"] == pytest.approx((0.5 + 1) / 2)
+    assert pass_estimate(tallies, 4).problems == 1
+    assert cons_estimate(tallies, 2).value == pytest.approx((0.5 + 1) / 2)
     assert pass_estimate(tallies, 8) is None
 
 
@@ -208,25 +208,25 @@ def test_a_paired_difference_by_hand():
     # Student's half is 0.7617; a share of 1 - 0.025^(1/4) at -1 in place of 1 moves it further.
     half = 2 * (1 - 0.025**0.25)
     assert 3.1824 * math.sqrt(44 / 64 / 3 / 4) == pytest.approx(0.7617, abs=1e-4)
-    assert [actual[key] for key in ("value", "better", "worse", "problems")] == [0.375, 2, 0, 4]
-    assert actual["interval"] == pytest.approx((0.375 - half, 1.0), abs=1e-4)
-    assert actual["p"] == 0.5  # of +-1 +-1/2, two of four reach 3/2
+    assert (actual.value, actual.better, actual.worse, actual.problems) == (0.375, 2, 0, 4)
+    assert actual.interval == pytest.approx((0.375 - half, 1.0), abs=1e-4)
+    assert actual.p == 0.5  # of +-1 +-1/2, two of four reach 3/2
 
 
 def test_equal_differences_are_not_certain():
     # 0.025^(1/30) = 0.884297: a share of 0.115703 at -1/8 in place of 1/8, or at +-1 in place of 0.
     eighths = paired_difference([0.5] * 30, [0.375] * 30)
-    assert eighths["interval"] == pytest.approx((0.125 * 0.768593, 0.125 * 1.231407), abs=1e-6)
+    assert eighths.interval == pytest.approx((0.125 * 0.768593, 0.125 * 1.231407), abs=1e-6)
     thirty = paired_difference([0.5] * 30, [0.5] * 30)
-    assert thirty["interval"] == pytest.approx((-0.115703, 0.115703), abs=1e-6)
+    assert thirty.interval == pytest.approx((-0.115703, 0.115703), abs=1e-6)
 
 
 @pytest.mark.parametrize("problems", range(2, 13))
 def test_the_interval_of_equal_differences_agrees_with_the_test_of_signs(problems):
     # All signs alike: 2 of 2^P. 0 is outside from six problems on, where p is 1/32.
     actual = paired_difference([1] * problems, [0] * problems)
-    assert actual["p"] == 2.0 ** (1 - problems)
-    assert (actual["interval"][0] > 0) == (actual["p"] < 0.05) == (problems >= 6)
+    assert actual.p == 2.0 ** (1 - problems)
+    assert (actual.interval[0] > 0) == (actual.p < 0.05) == (problems >= 6)
 
 
 @pytest.mark.parametrize("problems", range(2, 13))
@@ -243,29 +243,27 @@ def test_a_paired_interval_covers_a_difference_of_equal_odds(problems):
 def test_a_paired_difference_turns_round(pairs):
     ours, theirs = zip(*pairs, strict=True)
     first, other = paired_difference(ours, theirs), paired_difference(theirs, ours)
-    (low, high), (theirs_low, theirs_high) = first["interval"], other["interval"]
-    assert (first["value"], low, high) == pytest.approx(
-        (-other["value"], -theirs_high, -theirs_low)
-    )
-    assert first["p"] == other["p"]
-    assert 0 < first["p"] <= 1
-    assert low <= first["value"] <= high
+    (low, high), (theirs_low, theirs_high) = first.interval, other.interval
+    assert (first.value, low, high) == pytest.approx((-other.value, -theirs_high, -theirs_low))
+    assert first.p == other.p
+    assert 0 < first.p <= 1
+    assert low <= first.value <= high
 
 
 def test_many_pairs_are_tested_by_drawn_signs():
     clear = paired_difference([1.0] * 40, [0.0] * 40)
-    assert clear["p"] < 0.001
+    assert clear.p < 0.001
     even = paired_difference([1.0, 0.0] * 20, [0.0, 1.0] * 20)
-    assert even["value"] == 0
-    assert even["p"] == 1
+    assert even.value == 0
+    assert even.p == 1
 
 
 def test_the_p_of_drawn_signs_is_near_that_of_all_signs():
     # 17 better and 7 worse by 1: 2 x sum of C(24, k) up to 7; draws have a standard error of 0.002.
     actual = paired_difference([1.0] * 17 + [0.0] * 31, [0.0] * 17 + [1.0] * 7 + [0.0] * 24)
     exact = 2 * sum(math.comb(24, k) for k in range(8)) / 2**24
-    assert actual["p"] == pytest.approx(exact, abs=0.01)
-    assert paired_difference([1.0] * 3000, [0.0] * 3000)["p"] == 1 / 10_000  # in several parts
+    assert actual.p == pytest.approx(exact, abs=0.01)
+    assert paired_difference([1.0] * 3000, [0.0] * 3000).p == 1 / 10_000  # in several parts
 
 
 def test_the_p_of_few_differences_is_exact():
@@ -275,11 +273,11 @@ def test_the_p_of_few_differences_is_exact():
     actual = paired_difference(
         [s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 10 + [0.25, 0.5] * 2
     )
-    assert actual["p"] == sum(abs(total) >= 15 - 6 for total in sums) / 2**14
+    assert actual.p == sum(abs(total) >= 15 - 6 for total in sums) / 2**14
     # 9 better and 4 worse: 2 x (1 + 13 + 78 + 286 + 715) / 2^13; 3 better and 0 worse: 2 / 2^3.
     actual = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
-    assert actual["p"] == 2 * (1 + 13 + 78 + 286 + 715) / 2**13
-    assert paired_difference([1.0] * 3 + [0.5] * 9, [0.0] * 3 + [0.5] * 9)["p"] == 0.25
+    assert actual.p == 2 * (1 + 13 + 78 + 286 + 715) / 2**13
+    assert paired_difference([1.0] * 3 + [0.5] * 9, [0.0] * 3 + [0.5] * 9).p == 0.25
 
 
 def test_values_that_are_ones_but_for_a_last_bit_have_an_interval():
@@ -291,7 +289,7 @@ def test_a_drawn_p_does_not_depend_on_the_order_of_problems():
     ours = [math.sqrt(n) / 7 for n in range(1, 40)]
     theirs = [1 / math.sqrt(n) for n in range(1, 40)]
     turned = paired_difference(ours[::-1], theirs[::-1])
-    assert paired_difference(ours, theirs)["p"] == turned["p"]
+    assert paired_difference(ours, theirs).p == turned.p
 
 
 def test_a_vote_of_one_is_pass_at_1_however_many_responses():

@@ -7,16 +7,17 @@ from small_groups import made_prompt
 
 import rlvr_cli
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.report import Sampling
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.fingerprint import (
     data_hash,
     differences,
     engine_fingerprint,
-    judge_fingerprint,
+    fingerprint,
     judge_versions,
+    judging_by,
     model_hash,
     prompts_hash,
-    sampling_fingerprint,
 )
 
 
@@ -79,30 +80,27 @@ def test_which_files_make_a_model(tmp_path):
 
 
 def test_a_judge_has_its_versions_and_ours_the_hash_of_its_rules(monkeypatch):
-    ours = judge_fingerprint("boxed")
-    assert ours["rlvr"] == rlvr_cli.__version__
-    assert ours["verifier"].keys() == {"format", "version"}
-    assert (ours["verifier"]["format"], len(ours["verifier"]["version"])) == ("boxed", 16)
-    peer = judge_fingerprint("any", "math-verify")["verifier"]
-    assert peer["version"] == ours["verifier"]["version"]
-    assert (peer["judge"], peer["versions"]) == ("math-verify", judge_versions("math-verify"))
+    ours = judging_by("boxed")
+    assert fingerprint(ours, data="d").row["rlvr"] == rlvr_cli.__version__
+    assert ours.row.keys() == {"format", "version"}
+    assert (ours.answer_format, len(ours.version)) == ("boxed", 16)
+    peer = judging_by("any", "math-verify")
+    assert peer.version == ours.version
+    assert (peer.judge, peer.versions) == ("math-verify", judge_versions("math-verify"))
+    assert list(peer.row) == ["judge", "versions", "format", "version"]
     with pytest.raises(UserError, match=r"^--judge me: no such judge; choose from rlvr, "):
         judge_versions("me")
 
 
 def test_every_setting_of_the_sampling_is_a_part():
     base = SamplingParams(4, 100, 0.5, 0.9)
-    ours = sampling_fingerprint(base, 3, "Solve {problem}")
-    assert ours == {
-        "prompt": "Solve {problem}",
-        "sampling": {
-            "samples": 4,
-            "temperature": 0.5,
-            "top_p": 0.9,
-            "max_tokens": 100,
-            "seed": 3,
-        },
-    }
+    settings = {"samples": 4, "temperature": 0.5, "top_p": 0.9, "max_tokens": 100, "seed": 3}
+    assert Sampling(base, 3).row == settings
+    assert Sampling(base, 3, has_max_tokens=False).row == settings | {"max_tokens": None}
+    sampled = {"prompts": "a", "prompt": "Solve {problem}"}
+    ours = fingerprint(judging_by("any"), "d", {"model": "m"}, sampled, Sampling(base, 3))
+    parts = ["model", "data", "prompts", "prompt", "sampling", "rlvr", "verifier"]
+    assert list(ours.row) == parts
 
 
 def test_the_libraries_and_the_machine():

@@ -2,19 +2,18 @@
 
 import hashlib
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from conftest import jsonl
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Problem, by_key
+from rlvr_cli.core.types import Label, Origin, Problem, Response, by_key
+from rlvr_cli.data.rows import as_row
 from rlvr_cli.evaluation import imported
 from rlvr_cli.evaluation.imported import (
-    ImportedResponse,
     check_problems,
-    judged_rows,
+    judged,
     read_responses,
     refuse_repeated,
     row_format,
@@ -23,31 +22,28 @@ from rlvr_cli.evaluation.imported import (
 from verifiers import Attempt, Verdict, Verification, Verifier
 
 
-def given(text: str, finish_reason: str | None) -> ImportedResponse:
+def given(text: str, finish_reason: str | None) -> Response:
     problem = Problem("1", "What is 1 + 1?", "2")
-    return ImportedResponse("f:1", ("m", "d"), problem, text, finish_reason, None, None, None)
+    return Response(problem=problem, text=text, finish_reason=finish_reason)
 
 
 def test_the_verifier_is_told_what_was_cut_off():
     rows = [given("It goes on and", reason) for reason in ("length", "stop", None)]
     with Verifier() as verifier:
-        judged = judged_rows(rows, verifier, lambda count: None)
-    assert [row["verdict"] for row in judged] == ["truncated", "no_answer", "no_answer"]
-    assert [row["finish_reason"] for row in judged] == ["length", "stop", None]
+        responses = judged(rows, verifier, lambda count: None)
+    assert [each.verdict for each in responses] == ["truncated", "no_answer", "no_answer"]
+    assert [each.finish_reason for each in responses] == ["length", "stop", None]
 
 
 def test_problems_stay_together_and_progress_is_told(monkeypatch):
     monkeypatch.setattr(imported, "_BATCH", 2)
     message = (("1", "2"), ("1", "3"), ("2", "2"), ("1", "2"), ("3", "4"))
-    rows = [
-        ImportedResponse("f", ("m", "d"), Problem(name, name, "2"), text, *[None] * 4)
-        for name, text in message
-    ]
+    rows = [Response(problem=Problem(name, name, "2"), text=text) for name, text in message]
     told: list[int] = []
     with Verifier() as verifier:
-        judged = judged_rows(rows, verifier, told.append)
+        responses = judged(rows, verifier, told.append)
     assert told == [2, 2, 1]
-    actual = [(row["id"], row["sample"], row["verdict"]) for row in judged]
+    actual = [(each.problem.id, each.sample, each.verdict) for each in responses]
     assert actual == [
         ("1", 0, "correct"),
         ("1", 1, "wrong"),
@@ -85,7 +81,7 @@ def test_a_row_that_is_no_response(row, says, tmp_path):
 def read(tmp_path):
     """Read rows from a file."""
 
-    def reading(*rows: object, limit: int | None = None) -> list[ImportedResponse]:
+    def reading(*rows: object, limit: int | None = None) -> list[Response]:
         (tmp_path / "r.jsonl").write_text(jsonl(*rows))
         return read_responses(str(tmp_path / "r.jsonl"), limit, skip_bad=False)
 
@@ -101,14 +97,17 @@ def test_every_field_of_a_row_and_none(read, tmp_path):
     bare = {"answer": "2", "responses": ["a", "b"]}
     full, *least = read({**FULL, "reward": 1.0, "level": 1}, bare)
     problem = Problem("7", "p", "2", {"level": 1})
-    assert full == ImportedResponse(
-        f"{path}:1", ("m", "s"), problem, "r", "length", 3, "P", "boxed", "2"
+    assert full == Response(
+        problem=problem,
+        text="r",
+        prompt_text="P",
+        finish_reason="length",
+        n_tokens=3,
+        origin=Origin(f"{path}:1", Label("m", "s"), "boxed", "2"),
     )
     problem = Problem("r.jsonl-2", "", "2")
-    label = ("r", str(path))
-    assert least == [
-        ImportedResponse(f"{path}:2", label, problem, text, *[None] * 4, "2") for text in "ab"
-    ]
+    origin = Origin(f"{path}:2", Label("r", str(path)), None, "2")
+    assert least == [Response(problem=problem, text=text, origin=origin) for text in "ab"]
 
 
 def test_a_problem_may_be_a_question_and_its_hash_is_its_id(read):
@@ -119,7 +118,7 @@ def test_a_problem_may_be_a_question_and_its_hash_is_its_id(read):
 def test_what_a_row_says_amiss_of_its_response_is_not_known(read):
     amiss = {"finish_reason": 3, "prompt": 3, "verifier": "x"}
     (row,) = read(FULL | amiss)
-    assert (row.finish_reason, row.prompt, row.answer_format) == (None, None, None)
+    assert (row.finish_reason, row.prompt_text, row.origin.answer_format) == (None, None, None)
 
 
 def test_each_response_of_a_list_has_its_own_end_and_length(read):
@@ -165,7 +164,7 @@ def test_a_response_may_be_an_assistants_turn(read):
     turn = {"role": "assistant", "content": "so 2"}
     asked = {"prompt": [{"role": "user", "content": "1+1"}], "answer": "2", "completion": [turn]}
     (row,) = read(asked)
-    assert (row.problem.problem, row.response) == ("1+1", "so 2")
+    assert (row.problem.problem, row.text) == ("1+1", "so 2")
 
 
 def test_the_fields_that_are_named_hold_alone(tmp_path):
@@ -176,7 +175,7 @@ def test_the_fields_that_are_named_hold_alone(tmp_path):
     first, second = read_responses(str(path), None, False, names)
     assert first.problem == second.problem
     assert (first.problem.id, first.problem.problem, first.problem.answer) == ("a", "1+1", "2")
-    assert (first.response, second.response) == ("2", "3")
+    assert (first.text, second.text) == ("2", "3")
     for field in names:
         with pytest.raises(UserError, match=f"no nope, which --field {field} names; it has qid, q"):
             read_responses(str(path), None, False, names | {field: "nope"})
@@ -197,7 +196,7 @@ def test_a_blank_id_is_none(read):
 def test_a_cell_of_a_table_may_hold_a_list(tmp_path):
     path = tmp_path / "r.csv"
     path.write_text('id,answer,responses\n1,2,"[""2"", ""3""]"\n')
-    assert [row.response for row in read_responses(str(path), None, False)] == ["2", "3"]
+    assert [row.text for row in read_responses(str(path), None, False)] == ["2", "3"]
 
 
 def test_the_first_problems_of_each_result_are_kept(read):
@@ -205,9 +204,9 @@ def test_the_first_problems_of_each_result_are_kept(read):
         {"model": model, "id": name, "answer": 2, "response": model + name}
         for model, name in ("a1", "a2", "b2", "a1", "a3", "b3", "b1")
     ]
-    kept = {n: [row.response for row in read(*rows, limit=n)] for n in (1, 2)}
+    kept = {n: [row.text for row in read(*rows, limit=n)] for n in (1, 2)}
     assert kept == {1: ["a1", "b2", "a1"], 2: ["a1", "a2", "b2", "a1", "b3"]}
-    parts = by_key(read(*rows), lambda row: row.label)
+    parts = by_key(read(*rows), lambda row: row.origin.label)
     assert [(label[0], len(part)) for label, part in parts.items()] == [("a", 4), ("b", 3)]
 
 
@@ -215,7 +214,7 @@ def test_the_result_of_a_file_is_called_as_the_file_is(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("a:b.jsonl").write_text(jsonl({"answer": 2, "response": "r"}))
     (row,) = read_responses("a:b.jsonl", None, skip_bad=False)
-    assert (row.label, row.problem.id) == (("a:b", "a:b.jsonl"), "a:b.jsonl-1")
+    assert (row.origin.label, row.problem.id) == (("a:b", "a:b.jsonl"), "a:b.jsonl-1")
 
 
 def test_a_file_without_rows(read, tmp_path):
@@ -270,9 +269,9 @@ def test_a_judged_row_has_every_key_and_the_problems_own(read):
             return [actual] * len(attempts)
 
     judge = Judge()
-    other = ImportedResponse("f:2", ("m", "s"), Problem("8", "", "3"), "s", *[None] * 4)
-    rows = [*read(FULL | {"level": 1}), replace(other, prompt="P<think>\n")]
-    first, second = judged_rows(rows, judge, lambda count: None)
+    other = Response(problem=Problem("8", "", "3"), text="s", prompt_text="P<think>\n")
+    rows = [*read(FULL | {"level": 1}), other]
+    first, second = map(as_row, judged(rows, judge, lambda count: None))
     assert judge.attempts == [Attempt("r", "2", False, True), Attempt("s", "3", True, False)]
     assert first == {
         "id": "7",

@@ -5,8 +5,17 @@ from hypothesis import strategies as st
 from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt
 
 from rlvr_cli.core.seeds import response_seed
+from rlvr_cli.core.step_figures import held_out_row
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
-from rlvr_cli.evaluation.measure import evaluate, held_out_metrics, prompt_seeds, summarize
+from rlvr_cli.evaluation.figures import judged_problems
+from rlvr_cli.evaluation.held_out import Measured, held_out_sets
+from rlvr_cli.evaluation.measure import evaluate, prompt_seeds, summarize
+
+
+def measured(groups, params, has_format=True) -> Measured:
+    """The figures of groups whose answers are all one."""
+    responses = [rollout for group in groups for rollout in group.rollouts]
+    return summarize(judged_problems(responses, alike), params, has_format)
 
 
 def alike(answers) -> list[int]:
@@ -58,14 +67,13 @@ def test_a_seed_hangs_on_text_and_repetition_alone(names, seed):
 
 def test_the_figures_and_the_settings_in_words():
     groups = [made_group("a", RIGHT, WRONG, n_tokens=4), made_group("b", LATE, WRONG, n_tokens=8)]
-    actual = summarize(groups, PARAMS, alike)
+    actual = measured(groups, PARAMS)
     assert (
-        actual["settings"]
-        == "2 problems x 2 samples, temperature 0.6, top-p 0.95, at most 30 tokens"
+        actual.settings == "2 problems x 2 samples, temperature 0.6, top-p 0.95, at most 30 tokens"
     )
-    low, high = actual["interval"]
+    low, high = actual.interval
     assert 0 <= low < 0.25 < high <= 1
-    assert actual == {
+    assert actual.row == {
         "pass@1": 0.25,
         "interval": (low, high),
         "cons@k": 0.5,  # of a alone: one right, one wrong, a draw; b has one judged response
@@ -79,32 +87,32 @@ def test_the_figures_and_the_settings_in_words():
         "response_length": 6.0,
         "verdicts": {"correct": 1, "timeout": 1, "wrong": 2},
         "by_level": {},
-        "settings": actual["settings"],
+        "settings": actual.settings,
     }
-    assert next(iter(actual)) == "pass@1"
-    item = summarize(groups[:1], SamplingParams(1, 30), alike, has_format=False)
-    assert item["format_share"] is None
-    assert item["settings"].startswith("1 problem x 1 sample, temperature 1, top-p 1,")
+    assert next(iter(actual.row)) == "pass@1"
+    item = measured(groups[:1], SamplingParams(1, 30), has_format=False)
+    assert item.format_share is None
+    assert item.settings.startswith("1 problem x 1 sample, temperature 1, top-p 1,")
 
 
 def test_cons_is_over_all_samples_of_the_problems_that_have_them():
     agree = [made_group("a", RIGHT, RIGHT, WRONG), made_group("b", WRONG, WRONG, RIGHT)]
-    actual = summarize(agree, SamplingParams(3, 30), alike)
-    assert (actual["pass@1"], actual["cons@k"]) == (0.5, 0.5)
-    late = summarize([made_group("a", LATE, LATE)], PARAMS, alike)
-    assert (late["pass@1"], late["interval"], late["cons@k"]) == (None, None, None)
+    actual = measured(agree, SamplingParams(3, 30))
+    assert (actual.pass_at_1, actual.cons_at_k) == (0.5, 0.5)
+    late = measured([made_group("a", LATE, LATE)], PARAMS)
+    assert (late.pass_at_1, late.interval, late.cons_at_k) == (None, None, None)
 
 
 def test_the_first_set_has_the_plain_names_and_others_their_own():
     sets = {
-        name: summarize([made_group("a", *verdicts)], PARAMS, alike)
+        name: measured([made_group("a", *verdicts)], PARAMS)
         for name, verdicts in (("one", (RIGHT, RIGHT)), ("two", (RIGHT, WRONG)), ("x/y", (LATE,)))
     }
-    actual = held_out_metrics(sets)
+    actual = held_out_row(held_out_sets(sets))
     assert actual["held_out_pass@1"] == actual["held_out_cons@k"] == 1.0
     assert actual["held_out_pass@1/two"] == actual["held_out_cons@k/two"] == 0.5
-    low, high = sets["two"]["interval"]
+    low, high = sets["two"].interval
     assert (actual["held_out_pass@1_low/two"], actual["held_out_pass@1_high/two"]) == (low, high)
     assert actual["held_out_pass@1/x/y"] is actual["held_out_pass@1_low/x/y"] is None
     assert [key for key in actual if "by_level" in key] == ["held_out_by_level"]
-    assert held_out_metrics({}) == {}
+    assert held_out_row(held_out_sets({})) == {}

@@ -6,8 +6,10 @@ import pytest
 from small_groups import LATE, RIGHT, WRONG, made_group, made_prompt, made_rollout
 
 from rlvr_cli.console import tables
+from rlvr_cli.core.step_figures import SampledFigures
 from rlvr_cli.core.types import Group, Problem, Prompt
 from rlvr_cli.evaluation.estimators import mean
+from rlvr_cli.evaluation.figures import JudgedProblem, judged_problems
 from rlvr_cli.evaluation.measure import by_level, pass_at_1, rollout_metrics
 from verifiers import Verdict
 
@@ -29,7 +31,7 @@ def test_pass_at_1_is_over_problems_and_leaves_out_what_was_not_judged():
 
 
 def test_verdicts_are_counted_by_name_in_order():
-    counts = rollout_metrics([HALF, ALL_BUT_ONE_LATE, UNJUDGED])["verdicts"]
+    counts = rollout_metrics([HALF, ALL_BUT_ONE_LATE, UNJUDGED]).verdicts
     assert list(counts.items()) == [("correct", 3), ("timeout", 2), ("wrong", 1)]
 
 
@@ -38,27 +40,28 @@ def test_everything_sampled_in_a_step_by_hand():
     cut = made_rollout(Verdict.TRUNCATED, 9, "length", prompt=prompt, format_ok=False)
     groups = [HALF, ALL_BUT_ONE_LATE, UNJUDGED, Group(prompt, (cut,), 0)]
     actual = rollout_metrics(groups)
-    assert actual == {
-        "reward": pytest.approx((3 - 2) / 5),
-        "pass@1": 0.5,
-        "response_length": pytest.approx((2 * 2 + 3 * 5 + 2 * 1 + 9) / 8),
-        "sampled_entropy": 0.5,
-        "reflections": 0.0,
-        "mixed_share": 0.25,
-        "format_share": pytest.approx(6 / 7),
-        "unjudged_share": pytest.approx(3 / 8),
-        "cut_off_share": pytest.approx(1 / 8),
-        "groups_sampled": 4,
-        "tokens_sampled": 30,
-        "verdicts": {"correct": 3, "timeout": 2, "truncated": 1, "wrong": 1},
-    }
-    assert rollout_metrics(groups, has_format=False) == actual | {"format_share": None}
+    assert actual == SampledFigures(
+        reward=pytest.approx((3 - 2) / 5),
+        pass_at_1=0.5,
+        response_length=pytest.approx((2 * 2 + 3 * 5 + 2 * 1 + 9) / 8),
+        sampled_entropy=0.5,
+        reflections=0.0,
+        mixed_share=0.25,
+        format_share=pytest.approx(6 / 7),
+        unjudged_share=pytest.approx(3 / 8),
+        cut_off_share=pytest.approx(1 / 8),
+        groups_sampled=4,
+        tokens_sampled=30,
+        verdicts={"correct": 3, "timeout": 2, "truncated": 1, "wrong": 1},
+    )
+    assert rollout_metrics(groups, has_format=False) == replace(actual, format_share=None)
 
 
-def of_level(level: object, *verdicts: Verdict) -> Group:
+def of_level(level: object, *verdicts: Verdict) -> JudgedProblem:
     problem = Problem("p", "?", "1", {} if level is None else {"level": level})
     prompt = Prompt(problem, "?", (1,), False)
-    return Group(prompt, tuple(made_rollout(each, prompt=prompt) for each in verdicts), 0)
+    (judged,) = judged_problems(made_rollout(each, prompt=prompt) for each in verdicts)
+    return judged
 
 
 def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():
@@ -101,4 +104,4 @@ def test_problems_without_levels_or_with_a_level_each_have_no_table():
 def test_a_response_that_checks_itself_is_counted(text, is_one):
     other = HALF.rollouts[0]
     group = replace(HALF, rollouts=(other, replace(other, text=text)))
-    assert rollout_metrics([group])["reflections"] == is_one / 2
+    assert rollout_metrics([group]).reflections == is_one / 2

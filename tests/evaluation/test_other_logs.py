@@ -223,7 +223,7 @@ def test_an_object_keyed_by_problem_may_have_no_other_text_of_it(tmp_path):
     entry = {"answer": "2", "responses": {"0": {"content": "2"}, "1": {"content": "3"}}}
     (tmp_path / "r.json").write_text(json.dumps({"1 + 1?": entry}))
     responses = read_responses(str(tmp_path / "r.json"), None, skip_bad=False)
-    assert [(r.problem.problem, r.response) for r in responses] == [
+    assert [(r.problem.problem, r.text) for r in responses] == [
         ("1 + 1?", "2"),
         ("1 + 1?", "3"),
     ]
@@ -236,7 +236,7 @@ def test_responses_of_two_temperatures_are_not_mixed(tmp_path):
         read_responses(str(tmp_path / "r.json"), None, skip_bad=False)
     path = {"response": "responses[1.0][*].content"}
     responses = read_responses(str(tmp_path / "r.json"), None, skip_bad=False, fields=path)
-    assert [response.response for response in responses] == ["3", "4"]
+    assert [response.text for response in responses] == ["3", "4"]
 
 
 def test_a_file_in_the_order_of_a_set_is_joined_by_order_only_on_request(tmp_path):

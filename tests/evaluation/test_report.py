@@ -6,7 +6,10 @@ import pytest
 
 from rlvr_cli.console.tables import by_k, differences
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.report import Comparison, Fingerprint, Judging
+from rlvr_cli.data.rows import JudgedRow
 from rlvr_cli.evaluation.estimators import Tally
+from rlvr_cli.evaluation.figures import figures_of, judged_problems
 from rlvr_cli.evaluation.report import (
     Result,
     check_comparable,
@@ -14,8 +17,6 @@ from rlvr_cli.evaluation.report import (
     chosen_ks,
     compare,
     compare_with_first,
-    figures,
-    judged_problems,
     report_entry,
 )
 from rlvr_cli.evaluation.result_dir import find_match, read_results
@@ -44,11 +45,12 @@ ROWS = [
 
 def judged(rows):
     with Verifier() as verifier:
-        return judged_problems(rows, verifier.cluster)
+        responses = [JudgedRow.model_validate(row).answered for row in rows]
+        return judged_problems(responses, verifier.cluster)
 
 
 def result(rows, model="m", data="d", form="think_answer"):
-    fingerprint = {"seed": model, "verifier": {"format": form}}
+    fingerprint = Fingerprint({"seed": model}, Judging(form, version="1"))
     return Result(model, data, fingerprint, judged(rows))
 
 
@@ -61,40 +63,40 @@ def test_tallies_cluster_and_leave_out_what_was_not_judged():
 
 
 def test_figures_by_hand():
-    actual = figures(judged(ROWS), [1, 4])
-    assert (actual["problems"], actual["responses"]) == (3, 12)
-    assert actual["pass@k"]["1"]["value"] == 0.25  # 2 of 4, and 0 of 3; the third has no judged one
-    assert actual["pass@k"]["1"]["problems"] == 2
-    assert (actual["pass@k"]["4"]["value"], actual["pass@k"]["4"]["problems"]) == (1.0, 1)
-    assert actual["cons@k"]["4"]["value"] == 0.5
-    assert (actual["timeouts"], actual["unparseable_golds"]) == (1, 4)
-    assert actual["cut_off_share"] == pytest.approx(1 / 12)
-    assert actual["format_share"] == pytest.approx(2 / 12)
-    assert actual["response_length"] == pytest.approx((11 * 10 + 30) / 12)
+    actual = figures_of(judged(ROWS), [1, 4])
+    assert (actual.problems, actual.responses) == (3, 12)
+    assert actual.pass_at[1].value == 0.25  # 2 of 4, and 0 of 3; the third has no judged one
+    assert actual.pass_at[1].problems == 2
+    assert (actual.pass_at[4].value, actual.pass_at[4].problems) == (1.0, 1)
+    assert actual.cons_at[4].value == 0.5
+    assert (actual.timeouts, actual.unparseable_golds) == (1, 4)
+    assert actual.cut_off_share == pytest.approx(1 / 12)
+    assert actual.format_share == pytest.approx(2 / 12)
+    assert actual.response_length == pytest.approx((11 * 10 + 30) / 12)
 
 
 def test_a_share_is_of_the_responses_it_is_known_of():
     ends = [row("1", "correct", "4", finish_reason=end) for end in ("length", "stop", None)]
-    assert figures(judged(ends), [1])["cut_off_share"] == 0.5
+    assert figures_of(judged(ends), [1]).cut_off_share == 0.5
     unknown = report_entry(result(ends[2:], form="any"), [1], [])
-    assert unknown["cut_off_share"] is None
-    assert unknown["format_share"] is None  # none was asked for
-    assert unknown["response_length"] == 10.0
+    assert unknown.figures.cut_off_share is None
+    assert unknown.figures.format_share is None  # none was asked for
+    assert unknown.figures.response_length == 10.0
 
 
 def test_nothing_judged_is_not_zero():
-    actual = figures(judged(ROWS[8:]), [1])
-    assert actual["pass@k"]["1"] is None
-    assert actual["unparseable_golds"] == 4
+    actual = figures_of(judged(ROWS[8:]), [1])
+    assert actual.pass_at[1] is None
+    assert actual.unparseable_golds == 4
 
 
 def test_by_a_field_adds_up():
     rows = [{**item, "level": int(item["id"]) % 2 + 9} for item in ROWS]
     entry = report_entry(result(rows), [1], ["level"])
-    parts = entry["by"]["level"]
+    parts = entry.by["level"]
     assert list(parts) == ["9", "10"]  # numbers in their own order
-    assert [part["problems"] for part in parts.values()] == [1, 2]
-    assert parts["10"]["pass@k"]["1"]["value"] == 0.5
+    assert [part.problems for part in parts.values()] == [1, 2]
+    assert parts["10"].pass_at[1].value == 0.5
 
 
 def test_ks():
@@ -111,7 +113,7 @@ def test_ks():
 def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts():
     actual = result(ROWS[:8])
     entry = report_entry(actual, chosen_ks((), actual), [])
-    assert [estimate["problems"] for estimate in entry["pass@k"].values()] == [2, 2, 2]
+    assert [estimate.problems for estimate in entry.figures.pass_at.values()] == [2, 2, 2]
     asked = by_k([report_entry(actual, chosen_ks((2, 4), actual), [])], ["k", "problems"])
     assert asked == [("k", "problems"), ("1", "2"), ("2", "2"), ("4", "1")]
     difference = differences([compare(actual, result(ROWS[:8], "n"), [3, 4])])
@@ -131,13 +133,13 @@ def test_a_comparison_is_of_the_problems_in_common():
     ours = result([row("a", "correct", "1"), row("b", "wrong", "1"), row("c", "correct", "1")])
     theirs = result([row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n")
     actual = compare(ours, theirs, [1])
-    assert (actual["problems"], actual["missing"], actual["unjudged"]) == (2, 1, 0)
-    assert actual["pass@k"]["1"]["value"] == 0.5
-    assert (actual["pass@k"]["1"]["better"], actual["pass@k"]["1"]["worse"]) == (1, 0)
-    assert actual["differs"] == ["seed 'm', theirs 'n'"]
+    assert (actual.problems, actual.missing, actual.unjudged) == (2, 1, 0)
+    assert actual.pass_at[1].value == 0.5
+    assert (actual.pass_at[1].better, actual.pass_at[1].worse) == (1, 0)
+    assert actual.differs == ["seed 'm', theirs 'n'"]
     late = result([row("a", "timeout"), row("b", "wrong", "1"), row("c", "timeout")], "n")
     actual = compare(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
-    assert (actual["problems"], actual["missing"], actual["unjudged"]) == (1, 0, 1)
+    assert (actual.problems, actual.missing, actual.unjudged) == (1, 0, 1)
     with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
         compare(result([row("a", "correct", "1")]), late, [1])
     with pytest.raises(UserError, match="no problem of d is in it"):
@@ -146,13 +148,13 @@ def test_a_comparison_is_of_the_problems_in_common():
         compare(ours, result([{**row("a", "correct", "1"), "problem": "other"}]), [1])
 
 
-def compared(*results, ks=(1,)) -> list[dict]:
-    return compare_with_first(results, [{"pass@k": dict.fromkeys(map(str, ks))}] * len(results))
+def compared(*results, ks=(1,)) -> list[Comparison]:
+    return compare_with_first(results, [report_entry(result, ks, []) for result in results])
 
 
 def sides(comparisons) -> list[tuple[str, str]]:
     return [
-        (f"{item['model']} on {item['data']}", f"{item['against']} on {item['against_data']}")
+        (f"{item.model} on {item.data}", f"{item.against} on {item.against_data}")
         for item in comparisons
     ]
 
@@ -184,7 +186,7 @@ def test_sets_of_two_names_are_compared_if_ids_texts_and_golds_are_the_same():
         other = [{**rows[0], **change}]
         assert compared(first, result(other, "n", "y.jsonl")) == [], change
     same_name = compared(first, result([{**rows[0], "answer": "2"}], "n", "x.jsonl"))
-    assert same_name[0]["other_golds"] == ["a"]  # which is said, as the set is one
+    assert same_name[0].other_golds == ["a"]  # which is said, as the set is one
     named = result(rows, "n", "d"), result(rows, "o", "x.jsonl"), result(rows, "p", "d")
     assert sides(compared(first, *named)) == [
         ("n on d", "m on x.jsonl"),
@@ -203,16 +205,16 @@ def test_a_paired_difference_by_hand():
         for model, text in verdicts.items()
     )  # fmt: skip
     actual = compared(m, n, ks=(1, 2))[0]
-    one = actual["pass@k"]["1"]
-    assert (one["value"], one["better"], one["worse"], one["problems"]) == (0.25, 3, 1, 6)
+    one = actual.pass_at[1]
+    assert (one.value, one.better, one.worse, one.problems) == (0.25, 3, 1, 6)
     # Of 16 sums of +-1/2 +-1/2 +-1 +-1/2, 8 are at least as far from 0 as 3/2.
-    assert one["p"] == 0.5
+    assert one.p == 0.5
     # Wider than Student's 0.55: six problems may miss a share of 0.46, each farther off by 2.
-    assert one["interval"] == (pytest.approx(0.25 - 2 * (1 - 0.025 ** (1 / 6))), 1.0)
+    assert one.interval == (pytest.approx(0.25 - 2 * (1 - 0.025 ** (1 / 6))), 1.0)
     # 1, 1, 0, 0, 1, 1 and 1, 1, 1, 1, 1, 0; two of three that differ, 8 sums of which all are 1.
-    two = actual["pass@k"]["2"]
-    assert (two["value"], two["p"]) == (pytest.approx(1 / 6), 1.0)
-    assert (two["better"], two["worse"]) == (2, 1)
+    two = actual.pass_at[2]
+    assert (two.value, two.p) == (pytest.approx(1 / 6), 1.0)
+    assert (two.better, two.worse) == (2, 1)
 
 
 def test_the_result_to_compare_with(tmp_path):
@@ -263,9 +265,9 @@ def test_a_comparison_of_the_most_frequent_answers_by_hand():
         for message in (("correct", "4"), ("wrong", "5"), ("wrong", "5"))
     ]
     entry = compare(result(right), result(one_of_three, model="other"), [1, 3])
-    assert entry["pass@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
-    assert entry["cons@k"]["1"]["value"] == pytest.approx(1 - 1 / 3)
-    assert entry["cons@k"]["3"]["value"] == 1.0  # all three against none
+    assert entry.pass_at[1].value == pytest.approx(1 - 1 / 3)
+    assert entry.cons_at[1].value == pytest.approx(1 - 1 / 3)
+    assert entry.cons_at[3].value == 1.0  # all three against none
 
 
 def test_a_field_that_no_problem_has():
@@ -277,19 +279,19 @@ def test_a_field_that_no_problem_has():
 def test_figures_hold_no_more_and_no_less():
     rows = [row("1", "correct", "4", n_tokens=None), row("1", "wrong", "5")]
     wrong = [row("2", "wrong", message) for message in ("7", "5", "5", None, "")]
-    actual = figures(judged([*rows, *wrong]), [1, 2])
+    actual = figures_of(judged([*rows, *wrong]), [1, 2])
     assert [item.tally for item in judged(wrong)] == [Tally(0, (2, 1), 2)]  # the larger first
-    assert actual["verdicts"] == {"correct": 1, "wrong": 6}
-    assert actual["response_length"] == 10  # of those that are known
-    assert actual["cons@k"]["1"].keys() == {"value", "interval", "problems"}
-    assert actual["cons@k"]["1"]["value"] == 0.25
-    assert len(actual["cons@k"]["1"]["interval"]) == 2
-    assert actual["format_share"] == pytest.approx(1 / 7)
+    assert actual.verdicts == {"correct": 1, "wrong": 6}
+    assert actual.response_length == 10  # of those that are known
+    assert actual.cons_at[1].row.keys() == {"value", "interval", "problems"}
+    assert actual.cons_at[1].value == 0.25
+    assert len(actual.cons_at[1].interval) == 2
+    assert actual.format_share == pytest.approx(1 / 7)
     entry = report_entry(result([*rows, *wrong]), [1], [])
-    assert "by" not in entry
-    assert (entry["model"], entry["data"], entry["format_share"]) == ("m", "d", 1 / 7)
+    assert "by" not in entry.row
+    assert (entry.model, entry.data, entry.figures.format_share) == ("m", "d", 1 / 7)
     anyhow = report_entry(result(rows, form="any"), [1], ["level"])
-    assert anyhow["by"]["level"]["None"]["format_share"] is None
+    assert anyhow.by["level"]["None"].format_share is None
 
 
 def test_the_fewest_responses_of_a_problem_and_the_fewest_that_were_judged():
@@ -309,9 +311,9 @@ def test_two_results_are_of_the_same_problems_or_not_compared():
     with pytest.raises(UserError, match=r"the ids here are such as c, there b$"):
         check_comparable("d", {"c": "pc", "e": None}, theirs)
     entry = compare(result([row("a", "correct", "1")]), theirs, [1, 2])
-    assert (list(entry["pass@k"]), list(entry["cons@k"])) == (["1"], ["1"])
-    assert (entry["model"], entry["data"], entry["against"]) == ("m", "d", "n")
-    assert entry["pass@k"]["1"].keys() == {*("value", "interval", "p"), *COUNTS}
+    assert (list(entry.pass_at), list(entry.cons_at)) == ([1], [1])
+    assert (entry.model, entry.data, entry.against) == ("m", "d", "n")
+    assert entry.pass_at[1].row.keys() == {*("value", "interval", "p"), *COUNTS}
 
 
 COUNTS = ("better", "worse", "problems")

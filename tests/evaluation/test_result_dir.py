@@ -7,13 +7,16 @@ import pytest
 from pydantic import ValidationError
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.report import Fingerprint, Report
+from rlvr_cli.core.types import Response
+from rlvr_cli.data.rows import JudgedRow
 from rlvr_cli.evaluation.result_dir import (
     PartialResult,
     ResultDirectory,
     file_names,
 )
 from rlvr_cli.evaluation.result_dir import _DoneProblem as DoneProblem
-from rlvr_cli.evaluation.result_dir import _Report as Report
+from rlvr_cli.evaluation.result_dir import _Report as StoredReport
 
 
 def row(identity, verdict, extracted=None):
@@ -22,9 +25,19 @@ def row(identity, verdict, extracted=None):
     return {**values, "response": "", "reward": None, "finish_reason": "stop"}
 
 
+def done(identity: str, *verdicts: str) -> dict[str, list[Response]]:
+    """The finished responses to a problem."""
+    rows = [row(identity, verdict, str(n)) for n, verdict in enumerate(verdicts, 1)]
+    return {identity: [JudgedRow.model_validate(values).answered for values in rows]}
+
+
+def seeded(seed: int) -> Fingerprint:
+    return Fingerprint({"seed": seed})
+
+
 def test_a_problem_that_is_done_reaches_the_disk_before_the_next(tmp_path, monkeypatch):
     path = tmp_path / "rows.jsonl"
-    unfinished = PartialResult(path, {"seed": 0}, 1)
+    unfinished = PartialResult(path, seeded(0), 1)
     synced = []
     fsync = os.fsync
 
@@ -33,25 +46,25 @@ def test_a_problem_that_is_done_reaches_the_disk_before_the_next(tmp_path, monke
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", spy)
-    unfinished.add("1", [{"id": "1"}])
-    unfinished.add("2", [{"id": "2"}])
+    unfinished.add(done("1", "wrong"))
+    unfinished.add(done("2", "wrong"))
     assert synced == [(path.stat().st_ino, 1), (path.stat().st_ino, 2)]
 
 
 def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
     out = tmp_path / "out"
-    first = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
-    first.add("b", [row("b", "correct", "1"), row("b", "wrong", "2")])
-    first.add("a", [row("a", "correct", "1"), row("a", "wrong", "2")])
+    first = ResultDirectory(out).unfinished("name", seeded(1), samples=2)
+    first.add(done("b", "correct", "wrong"))
+    first.add(done("a", "correct", "wrong"))
     with first.path.open("a") as file:
         file.write(json.dumps(row("c", "correct", "1")) + "\n" + '{"id": "c", "ver')
-    again = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
-    assert (set(again.rows_of), again.dropped) == ({"a", "b"}, 2)
-    assert [r["id"] for r in again.rows(["a", "b"])] == ["a", "a", "b", "b"]
+    again = ResultDirectory(out).unfinished("name", seeded(1), samples=2)
+    assert (set(again.responses_to), again.dropped) == ({"a", "b"}, 2)
+    assert [response.problem.id for response in again.responses(["a", "b"])] == ["a", "a", "b", "b"]
     assert again.path.read_text().count("\n") == 2
-    assert ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2).dropped == 0
+    assert ResultDirectory(out).unfinished("name", seeded(1), samples=2).dropped == 0
     with pytest.raises(UserError, match=r"begun with other settings.*seed 2, theirs 1"):
-        ResultDirectory(out).unfinished("name", {"seed": 2}, samples=2)
+        ResultDirectory(out).unfinished("name", seeded(2), samples=2)
 
 
 B_ON_THE_WAY = b'{"fingerprint": {"seed": 1}, "rows": ['
@@ -74,39 +87,38 @@ B_ON_THE_WAY = b'{"fingerprint": {"seed": 1}, "rows": ['
 )
 def test_what_a_power_cut_leaves_loses_the_torn_groups_alone(tmp_path, damage, kept, dropped):
     out = tmp_path / "out"
-    first = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
+    first = ResultDirectory(out).unfinished("name", seeded(1), samples=2)
     for identity in "abc":
-        first.add(identity, [row(identity, "correct", "1"), row(identity, "wrong", "2")])
+        first.add(done(identity, "correct", "wrong"))
     lines = first.path.read_bytes().splitlines()
     first.path.write_bytes(b"\n".join(damage(lines)))
-    again = ResultDirectory(out).unfinished("name", {"seed": 1}, samples=2)
-    assert (set(again.rows_of), again.dropped) == (kept, dropped)
+    again = ResultDirectory(out).unfinished("name", seeded(1), samples=2)
+    assert (set(again.responses_to), again.dropped) == (kept, dropped)
     for key in kept:
-        pairs = zip(again.rows_of[key], first.rows_of[key], strict=True)
-        assert all(actual.items() >= written.items() for actual, written in pairs)
+        assert again.responses_to[key] == first.responses_to[key]
 
 
 def test_with_a_torn_first_line_problems_of_other_settings_are_not_thrown_away(tmp_path):
-    first = ResultDirectory(tmp_path / "out").unfinished("name", {"seed": 1}, samples=1)
+    first = ResultDirectory(tmp_path / "out").unfinished("name", seeded(1), samples=1)
     for identity in "ab":
-        first.add(identity, [row(identity, "correct", "1")])
+        first.add(done(identity, "correct"))
     torn = b"\0\n" + first.path.read_bytes().split(b"\n", 1)[1]
     first.path.write_bytes(torn)
     with pytest.raises(UserError, match="begun with other settings"):
-        ResultDirectory(tmp_path / "out").unfinished("name", {"seed": 2}, samples=1)
+        ResultDirectory(tmp_path / "out").unfinished("name", seeded(2), samples=1)
     assert first.path.read_bytes() == torn
 
 
 def test_a_result_directory_in_use_is_refused(tmp_path):
     early, late = ResultDirectory(tmp_path / "out"), ResultDirectory(tmp_path / "out")
-    early.unfinished("name", {"seed": 1}, samples=1)
+    early.unfinished("name", seeded(1), samples=1)
     with pytest.raises(UserError, match="another process is using it"):
         ResultDirectory(tmp_path / "out")
     with pytest.raises(UserError, match="another process is using it"):
-        late.unfinished("name", {"seed": 1}, samples=1)
-    early.finish({"results": []}, {})
+        late.unfinished("name", seeded(1), samples=1)
+    early.finish(Report("2026-01-01", None, []), [])
     with pytest.raises(UserError, match="it exists already, finished"):
-        late.unfinished("name", {"seed": 1}, samples=1)
+        late.unfinished("name", seeded(1), samples=1)
 
 
 def test_names_of_files_are_plain_and_different():
@@ -130,7 +142,7 @@ OWN = {"id": "7", "verdict": "wrong", "response": "x", "n_tokens": 3}
         (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"rows": [OWN, {}]}),
         (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"rows": []}),
         (DoneProblem, {"fingerprint": {}, "rows": [OWN]}, {"fingerprint": []}),
-        (Report, {"results": []}, {"results": [{"model": "m"}]}),
+        (StoredReport, {"results": []}, {"results": [{"model": "m"}]}),
     ],
 )
 def test_each_mistake_is_refused_and_nothing_else(schema, base, changed):

@@ -7,7 +7,7 @@ import pytest
 from faulty_server import MODEL, faulty_server
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import SamplingParams
+from rlvr_cli.core.types import Problem, SamplingParams
 from rlvr_cli.evaluation.served import NoReplyError, Reply, Request, Server
 
 pytest.importorskip("openai")
@@ -21,13 +21,21 @@ def running():
         yield server
 
 
-def asked(server: Server, *texts: str, samples: int = 2) -> list[list[Reply] | NoReplyError]:
+def request_of(text: str, samples: int = 2) -> Request:
+    messages = [{"role": "user", "content": text}]
+    return Request(Problem(text, text, None), messages, samples, seed=3)
+
+
+def parts_of(reply: Reply) -> tuple[list[tuple[str, str | None, int | None]], float]:
+    """The text, end and length of each response, and the tokens of all."""
+    responses = [(each.text, each.finish_reason, each.n_tokens) for each in reply.responses]
+    return responses, reply.tokens
+
+
+def asked(server: Server, *texts: str, samples: int = 2) -> list[Reply | NoReplyError]:
     """The replies to one question a text, in the order of the texts."""
     replies = {}
-    requests = [
-        Request(messages=[{"role": "user", "content": text}], samples=samples, seed=3)
-        for text in texts
-    ]
+    requests = [request_of(text, samples) for text in texts]
     server.ask(requests, PARAMS, replies.update)
     return [replies[number] for number in range(len(texts))]
 
@@ -38,9 +46,10 @@ def served(running, kind: str = "", **settings) -> Server:
 
 def test_replies_come_with_what_was_asked_for(running):
     server = served(running, "thinks", template_arguments={"enable_thinking": True})
-    (first, second), (other, _) = asked(server, "1 + 2?", "20 + 3?")
-    assert first == second == Reply("<think>add them</think>\\boxed{3}", "stop", None, 7.0)
-    assert other.text.endswith("\\boxed{23}")
+    first, other = asked(server, "1 + 2?", "20 + 3?")
+    assert parts_of(first) == ([("<think>add them</think>\\boxed{3}", "stop", None)] * 2, 14.0)
+    assert [response.problem.id for response in first.responses] == ["1 + 2?"] * 2
+    assert other.responses[0].text.endswith("\\boxed{23}")
     _, path, headers, body = running.seen[-1]
     assert path == "/thinks/v1/chat/completions"
     assert headers["Authorization"] == "Bearer none"
@@ -52,42 +61,43 @@ def test_a_server_can_be_asked_from_within_a_loop_as_in_a_notebook(running):
     async def cell():
         return asked(served(running, "thinks"), "1 + 2?")
 
-    ((first, _),) = asyncio.run(cell())
-    assert first.text == "<think>add them</think>\\boxed{3}"
+    (first,) = asyncio.run(cell())
+    assert first.responses[0].text == "<think>add them</think>\\boxed{3}"
 
 
 def test_a_server_that_ignores_n_is_asked_for_each(running):
-    (replies,) = asked(served(running, "single"), "4 + 4?", samples=3)
-    assert replies == [Reply("\\boxed{8}", "stop", 7, 7.0)] * 3
+    (reply,) = asked(served(running, "single"), "4 + 4?", samples=3)
+    assert parts_of(reply) == ([("\\boxed{8}", "stop", 7)] * 3, 21.0)
     bodies = [body for _, path, _, body in running.seen if path.startswith("/single")]
     assert [(body["n"], body["seed"]) for body in bodies] == [(3, 3), (2, 4), (1, 5)]
 
 
 def test_a_server_that_refuses_n_without_chance_is_asked_for_each(running):
     replies = {}
-    requests = [Request(messages=[{"role": "user", "content": "6 + 6?"}], samples=2, seed=3)]
+    requests = [request_of("6 + 6?")]
     params = SamplingParams(samples=2, max_tokens=16, temperature=0.0)
     served(running, "greedy").ask(requests, params, replies.update)
-    assert replies == {0: [Reply("\\boxed{12}", "stop", 7, 7.0)] * 2}
+    assert parts_of(replies[0]) == ([("\\boxed{12}", "stop", 7)] * 2, 14.0)
 
 
 @pytest.mark.parametrize("kind", ["busy", "bursts", "cut"])
 def test_what_passes_is_tried_again(running, kind):
-    (replies,) = asked(served(running, kind), f"{kind} 1 + 1?")
-    assert [reply.text for reply in replies] == ["\\boxed{2}"] * 2
+    (reply,) = asked(served(running, kind), f"{kind} 1 + 1?")
+    assert [response.text for response in reply.responses] == ["\\boxed{2}"] * 2
     assert running.counts[f"{kind} 1 + 1?"] == {"busy": 2, "bursts": 3, "cut": 2}[kind]
 
 
 @pytest.mark.parametrize(
     ("kind", "reply"),
     [
-        ("parts", Reply("so: \\boxed{3}", "stop", 7, 7.0)),
-        ("bare", Reply("", None, None, 0.0)),
-        ("negative", Reply("\\boxed{3}", "stop", None, 0.0)),
+        ("parts", ([("so: \\boxed{3}", "stop", 7)], 7.0)),
+        ("bare", ([("", None, None)], 0.0)),
+        ("negative", ([("\\boxed{3}", "stop", None)], 0.0)),
     ],
 )
 def test_replies_of_unusual_shape(running, kind, reply):
-    assert asked(served(running, kind), "1 + 2?", samples=1) == [[reply]]
+    (actual,) = asked(served(running, kind), "1 + 2?", samples=1)
+    assert parts_of(actual) == reply
 
 
 @pytest.mark.parametrize(
@@ -116,7 +126,7 @@ def test_a_reply_that_comes_byte_by_byte_takes_no_longer_than_another(running, m
 
 def test_a_prompt_that_a_server_refuses_costs_no_other(running):
     good, bad = asked(served(running, "refused"), "2 + 2?", "bad 1?")
-    assert good[0].text == "\\boxed{4}"
+    assert good.responses[0].text == "\\boxed{4}"
     assert str(bad) == "400 this prompt is too long"
 
 
@@ -193,11 +203,11 @@ def test_without_a_key_any_host_is_allowed(monkeypatch):
 
 def test_a_key_that_comes_back_stands_in_no_response(running, monkeypatch):
     monkeypatch.setenv("RLVR_API_KEY", SECRET)
-    ((reply,),) = asked(served(running, "echoes"), "1?", samples=1)
-    assert reply.text == "Bearer ***"
+    (reply,) = asked(served(running, "echoes"), "1?", samples=1)
+    assert reply.responses[0].text == "Bearer ***"
     monkeypatch.setenv("RLVR_API_KEY", "EMPTY")  # a dummy that a text may have by chance
-    ((reply,),) = asked(served(running, "echoes"), "1?", samples=1)
-    assert reply.text == "Bearer EMPTY"
+    (reply,) = asked(served(running, "echoes"), "1?", samples=1)
+    assert reply.responses[0].text == "Bearer EMPTY"
 
 
 def test_a_key_in_place_of_its_variable_is_not_shown(monkeypatch):

@@ -27,7 +27,8 @@ from rlvr_cli.evaluation.report import figures, judged_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, read_results
 from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import check
-from rlvr_cli.runs.run_dir import Run, read_problems, read_tokens
+from rlvr_cli.runs.run_dir import Run
+from rlvr_cli.runs.stored import read_problems, read_tokens
 from rlvr_cli.training.throughput import run_throughput
 
 NASTY = (

@@ -23,7 +23,7 @@ def judged(upto: int = 5) -> Iterator[tuple[int, Group]]:
     for index in reversed(range(rank(), upto, 2)):
         verdict = Verification(Verdict.CORRECT, "1", True, "")
         completion = Completion([index, 1], [-0.1 * index, -1e-300], "stop")
-        item = Rollout(FIVE[index], 0, completion, f"text {index}", verdict, 1.0)
+        item = Rollout.of(FIVE[index], 0, completion, f"text {index}", verdict, 1.0)
         yield index, Group(FIVE[index], (item,), 3)
 
 

@@ -49,8 +49,8 @@ def test_a_judge_marks_a_group_and_tries_again(judge, kind):
     rewards, metrics, server = judge(kind, "it is 3", "0", "7", "8", "one")
     # 2 + 1 of the problem and the numbers of the response, in tenths; 11 is no mark.
     assert rewards == [0.6, 0.3, 1.0, None, 0.3]
-    assert metrics["reward/judge/failed"] == pytest.approx(0.2)
-    assert metrics["reward/judge"] == pytest.approx((0.6 + 0.3 + 1.0 + 0.3) / 4)
+    assert metrics.rewards["judge/failed"] == pytest.approx(0.2)
+    assert metrics.rewards["judge"] == pytest.approx((0.6 + 0.3 + 1.0 + 0.3) / 4)
     times = {"": 1, "busy": 2, "bursts": 3, "cut": 2}[kind]
     assert len(server.seen) == 5 * times
     assert {body["messages"][0]["role"] for *_, body in server.seen} == {"system"}
@@ -60,7 +60,7 @@ def test_a_judge_marks_a_group_and_tries_again(judge, kind):
 def test_a_judge_that_fails_gives_no_verdict(judge, kind):
     rewards, metrics, server = judge(kind, "3", "4")
     assert rewards == [None, None]
-    assert metrics["reward/judge/failed"] == 1
+    assert metrics.rewards["judge/failed"] == 1
     assert len(server.seen) == 2 * (3 if kind == "broken" else 1)
 
 

@@ -8,7 +8,14 @@ import pytest
 
 from rlvr_cli.core import code
 from rlvr_cli.rewards import functions
-from rlvr_cli.rewards.functions import answering, answering_here
+from rlvr_cli.rewards.functions import (
+    Given,
+    Loaded,
+    Question,
+    Rewards,
+    answering,
+    answering_here,
+)
 
 CODE = """
 def words(problem, response): return response.count(problem["word"])
@@ -36,13 +43,17 @@ def call_function(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my.py").write_text(CODE)
 
-    def ask(spec: str, *responses: str) -> dict:
-        rows = [{"word": "a"}] * len(responses)
-        return answering(str(tmp_path), [spec])(
-            {"function": 0, "rows": rows, "responses": list(responses)}
-        )
+    def ask(spec: str, *responses: str) -> Rewards:
+        question = Question(0, [{"word": "a"}] * len(responses), list(responses))
+        return Rewards.model_validate(answering(str(tmp_path), [spec])(vars(question)))
 
     return ask
+
+
+def given(reply: Rewards | dict) -> list:
+    """Each reward, with the figures beside it if there are any."""
+    rewards = Rewards.model_validate(reply).given
+    return [{"score": one.score, **one.figures} if one.figures else one.score for one in rewards]
 
 
 def test_a_file_a_module_and_an_entry_point_are_one_function(call_function, monkeypatch):
@@ -50,9 +61,10 @@ def test_a_file_a_module_and_an_entry_point_are_one_function(call_function, monk
     monkeypatch.setattr(code, "entry_points", lambda group: points)
     source = hashlib.sha256(CODE.encode()).hexdigest()
     for spec in ("my.py:words", "my:words", "my.words", "installed"):
-        assert call_function(spec, "a banana", "b") == {"source": source, "rewards": [4.0, 0.0]}
-    assert call_function("my.py:batch", "a banana", "b")["rewards"] == [8.0, 1.0]
-    assert call_function("my.py:graded", "b")["rewards"] == [2.0]
+        reply = call_function(spec, "a banana", "b")
+        assert reply == Rewards(source=source, given=[Given(score=4.0), Given(score=0.0)])
+    assert given(call_function("my.py:batch", "a banana", "b")) == [8.0, 1.0]
+    assert given(call_function("my.py:graded", "b")) == [2.0]
 
 
 @pytest.mark.parametrize(
@@ -73,7 +85,7 @@ def test_a_file_a_module_and_an_entry_point_are_one_function(call_function, monk
     ],
 )
 def test_what_goes_wrong_is_said_in_a_line(call_function, spec, message):
-    error = call_function(spec, "", "a")["error"]
+    error = call_function(spec, "", "a").error
     assert error.startswith(message)
     assert "\n" not in error
 
@@ -88,14 +100,14 @@ def test_what_goes_wrong_is_said_in_a_line(call_function, spec, message):
 )
 def test_a_file_that_cannot_be_loaded_is_said_in_a_line(call_function, tmp_path, code, message):
     (tmp_path / "own.py").write_text(code)
-    assert call_function("own.py", "a")["error"] == f"own.py: {message}"
+    assert call_function("own.py", "a").error == f"own.py: {message}"
 
 
 def test_one_function_needs_no_name(call_function, tmp_path):
     (tmp_path / "json.py").write_text("def _own(x): pass\ndef only(problem, response): return 7")
-    assert call_function("json.py", "a")["rewards"] == [7.0]
+    assert given(call_function("json.py", "a")) == [7.0]
     (tmp_path / "json.py").write_text("def other(a, b): return 7\ndef reward(a, b): return 8")
-    assert call_function("json.py", "a")["rewards"] == [8.0]
+    assert given(call_function("json.py", "a")) == [8.0]
     assert "only" not in vars(sys.modules["json"])
 
 
@@ -137,9 +149,9 @@ def test_a_parameter_gets_what_its_name_says_or_the_function_is_refused(
     body = next((text for name, text in names.items() if name in signature), "0")
     (tmp_path / "own.py").write_text(f"def own({signature}): return {body}")
     if isinstance(expected, float):
-        assert call_function("own.py", "four")["rewards"] == [expected]
+        assert given(call_function("own.py", "four")) == [expected]
     else:
-        error = call_function("own.py", "four")["error"]
+        error = call_function("own.py", "four").error
         assert expected in error
         if expected.startswith("("):
             assert "a reward takes (problem, response) or (problems, responses)" in error
@@ -150,9 +162,9 @@ def test_lists_in_the_other_order_and_what_is_no_reward(call_function, tmp_path)
         "def own(responses, problems): return [len(r) + (p['word'] == 'a') for r, p in "
         "zip(responses, problems)]"
     )
-    assert call_function("own.py", "four", "")["rewards"] == [5.0, 1.0]
+    assert given(call_function("own.py", "four", "")) == [5.0, 1.0]
     (tmp_path / "own.py").write_text("def own(problem, response): return [0.98] * 99")
-    assert call_function("own.py", "")["error"].endswith(
+    assert call_function("own.py", "").error.endswith(
         "0.98, 0.98, 0.98, ...], not a finite number or [(characters, reward), …]"
     )
 
@@ -187,16 +199,18 @@ def test_every_form_gets_its_arguments_by_name(tmp_path, call_function, code, ex
     (tmp_path / "own.py").write_text(f"{definition} {code}")
     question = {"function": 0, "rows": ROWS, "responses": ["2", "not"], "step": 7}
     answer = answering(str(tmp_path), ["own.py"])
-    assert answer(question)["rewards"] == expected
+    assert given(answer(question)) == expected
     is_trl = "completions" in code
     form = "TRL's form" if is_trl else "verl's form" if "solution_str" in code else None
-    assert form is None or answer({})["forms"] == [form]
-    assert answer({})["takes_group"] == [is_trl or "problems" in code or definition != "def"]
+    (about,) = Loaded.model_validate(answer({})).functions
+    assert form is None or about.form == form
+    assert about.takes_group == (is_trl or "problems" in code or definition != "def")
     names = {}
     exec(f"{definition} {code}", names)  # the same function as an object
     here = answering_here({"f": names["f"]})
-    assert here(question)["rewards"] == expected
-    assert here({}) == answer({}) | {"sources": [""]}  # Python does not know its text
+    assert given(here(question)) == expected
+    (about_object,) = Loaded.model_validate(here({})).functions
+    assert about_object == about.model_copy(update={"source": ""})  # Python does not know its text
 
 
 def test_a_chat_is_a_list_of_turns_in_trl_s_form(tmp_path, call_function):
@@ -207,7 +221,7 @@ def test_a_chat_is_a_list_of_turns_in_trl_s_form(tmp_path, call_function):
     )
     answer = answering(str(tmp_path), ["own.py"])
     question = {"function": 0, "rows": ROWS, "responses": ["2", "not"]}
-    assert answer({**question, "chat": CHAT})["rewards"] == [1.0, 3.0]
+    assert given(answer({**question, "chat": CHAT})) == [1.0, 3.0]
     error = answer(question)["error"]
     assert error.startswith("line 2: TypeError: string indices must be integers")
     assert error.endswith("; its completions are texts")
@@ -221,4 +235,4 @@ def test_coroutines_of_a_call_run_together(tmp_path, call_function):
     answer = answering(str(tmp_path), ["own.py"])
     for _ in range(2):  # one event loop, so that what a module keeps can be used again
         question = {"function": 0, "rows": ROWS, "responses": ["a", "b"]}
-        assert answer(question)["rewards"] == [1.0, 1.0]
+        assert given(answer(question)) == [1.0, 1.0]

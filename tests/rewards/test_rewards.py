@@ -275,7 +275,7 @@ def test_none_is_left_out_of_the_sum_with_the_other_weights_as_they_are(make_rew
     assert [item.reward for item in group.rollouts] == [0.25, 0.25 + 4 * 0.5]
     few = {"math": 1.0, "few/acc": 0.5, "few/b": 2.0, "few/a": 3.0}
     assert [item.rewards for item in group.rollouts] == [few, {"some": 4.0, **few}]
-    assert rollout_metrics([group])["reward/few/acc"] == 0.5
+    assert rollout_metrics([group]).rewards["few/acc"] == 0.5
     assert list(group.rollouts[1].rewards) == ["some", "math", "few/acc", "few/b", "few/a"]
     assert not group.differs_in("math")
     assert not group.differs_in("some")  # one response alone has it
@@ -308,7 +308,7 @@ def test_rewards_in_places_are_weighed_and_their_sum_is_the_reward(make_rewarder
     # What is earned at the end of the text, and what is nothing, has no place before the end.
     assert sorted(first.places) == [(0, -1.0), (1, 0.5), (1, 1.0), (2, 2.0)]
     assert sorted(second.places) == [(0, -1.0), (1, 0.5), (1, 1.0)]
-    assert rollout_metrics([group])["reward/pair"] == 1.75
+    assert rollout_metrics([group]).rewards["pair"] == 1.75
 
 
 @pytest.mark.parametrize("preset", ALGORITHMS)

@@ -27,7 +27,7 @@ from rlvr_cli.model.policy import check_as_trained
 from rlvr_cli.ranks.group import local_shard
 from rlvr_cli.runs.checkpoint import save_checkpoint, state_of
 from rlvr_cli.runs.lifecycle import RunLifecycle
-from rlvr_cli.training.state import State
+from rlvr_cli.runs.summary import Progress
 from rlvr_cli.training.trainer import Trainer
 
 KINDS = {
@@ -61,7 +61,7 @@ class Beginnings:
                 shard = local_shard(parameter)
                 shard.add_(0.1 * torch.randn_like(shard))
         trainer.step += 1
-        state = state_of(trainer) | State({"progress": loop.progress}, {})
+        state = state_of(trainer, Progress())
         policy = trainer.session.policy
         save_checkpoint(loop.run.directory, trainer.step, policy, trainer.config, state)
         loop.run.write("summary.json", "{}")

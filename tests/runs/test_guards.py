@@ -2,9 +2,11 @@
 
 import pytest
 import torch
+from small_runs import made_figures
 from small_trainer import has_even, make_trainer
 
 from rlvr_cli.config.sections import GuardsConfig
+from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.runs.guards import check
 from verifiers import Verdict
 
@@ -44,11 +46,11 @@ WARNED = {
 }
 
 
-def run_of(*rows: dict) -> list[dict]:
-    return [{**GOOD, **row, "step": step} for step, row in enumerate(rows, 1)]
+def run_of(*rows: dict) -> list[StepFigures]:
+    return [made_figures({**GOOD, **row, "step": step}) for step, row in enumerate(rows, 1)]
 
 
-def findings(history: list[dict], config: GuardsConfig) -> list[tuple[int, str, bool]]:
+def findings(history: list[StepFigures], config: GuardsConfig) -> list[tuple[int, str, bool]]:
     """(number of steps so far, text, stops) as a run would meet them."""
     return [
         (step, finding.text, finding.is_error)
@@ -135,7 +137,7 @@ def test_each_warning_comes_of_a_run_built_for_it(tmp_path, text):
     if "entropy" in text:
         with torch.no_grad():
             trainer.session.policy.model.model.norm.weight.mul_(999)  # always the likeliest token
-    history = [result.metrics for result in trainer.train_steps()]
+    history = [result.figures for result in trainer.train_steps()]
     assert any(text in actual for _, actual, _ in findings(history, trainer.config.guards))
 
 
@@ -177,23 +179,23 @@ def test_a_gradient_that_is_not_finite_is_skipped_warned_of_and_then_stops(tmp_p
     trainer = make_trainer(has_even, "algo=grpo", "steps=5", "guards.not_finite_steps=3")
     head = trainer.updater.policy.model.get_output_embeddings().weight
     head.register_hook(lambda gradient: gradient * float("inf"))
-    history: list[dict] = []
+    history: list[StepFigures] = []
     stopped = 0
     for result in trainer.train_steps():
-        history.append(result.metrics)
+        history.append(result.figures)
         actual = check(history, trainer.config.guards)
         if any(finding.is_error for finding in actual):
             stopped = result.step
             break
         assert [finding.text[:12] for finding in actual] == ["step 1: the "] * (len(history) == 1)
     assert stopped == 3
-    assert [row["updates_skipped"] for row in history] == [1, 1, 1]
+    assert [figures.update.updates_skipped for figures in history] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("algo", ["dapo", "grpo", "ppo"])
 def test_a_run_that_learns_is_left_alone(tmp_path, algo):
     trainer = make_trainer(has_even, f"algo={algo}", "steps=12", "rollout.max_tokens=20")
-    history = [result.metrics for result in trainer.train_steps()]
+    history = [result.figures for result in trainer.train_steps()]
     own_limits = GuardsConfig(cut_off_share=1.0, max_kl=5.0)  # a random model, large steps
     assert findings(history, own_limits) == []
 

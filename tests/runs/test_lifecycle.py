@@ -3,15 +3,18 @@
 import json
 import time
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 from small_trainer import has_even, make_trainer
 
 from rlvr_cli.console.display import Display, print_step
 from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
+from rlvr_cli.core.step_figures import HeldOut
 from rlvr_cli.runs.checkpoint import checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.runs.summary import Best
 
 
 @pytest.fixture
@@ -80,14 +83,14 @@ def test_the_best_measured_step_is_saved_and_kept(begin):
 
     def with_measurements(*args):
         for result in train_steps(*args):
-            result.metrics["held_out_pass@1"] = next(measured)
-            yield result
+            figures = replace(result.figures, held_out={"": HeldOut(next(measured))})
+            yield replace(result, figures=figures)
 
     loop.trainer.train_steps = with_measurements
     loop.run_to_end()
-    assert loop.progress["best"] == {"step": 2, "pass@1": 0.5}
+    assert loop.best == Best(step=2, pass_at_1=0.5)
     assert saved(loop) == [4, 2]
-    assert summary(loop)["best"] == loop.progress["best"]
+    assert summary(loop)["best"] == {"step": 2, "pass@1": 0.5}
 
 
 @pytest.mark.parametrize(("where", "last"), [("rollout", 3), ("update", 2)])
@@ -133,7 +136,8 @@ def test_a_guard_stops_the_run_with_its_last_step_saved(begin):
 
 def test_the_minutes_of_earlier_lives_count(begin):
     loop = begin("steps=1")
-    loop.progress = {"before": {"pass@1": 0.5}, "best": None, "seconds": 600.0}
+    loop.before = {"pass@1": 0.5}
+    loop.earlier_seconds = 600.0
     loop.run_to_end()
     actual = summary(loop)
     assert 10 <= actual["minutes"] < 11

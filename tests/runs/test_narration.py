@@ -1,14 +1,18 @@
 """What several commands say, and what is said of a run that learned little."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from small_groups import LATE, RIGHT, made_group, made_prompt
+from small_runs import made_figures
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
+from rlvr_cli.core.step_figures import Rates, Seconds
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
+from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.runs.narration import (
     say_template,
@@ -18,16 +22,17 @@ from rlvr_cli.runs.narration import (
     warn_of_outcome,
     warn_of_unjudged,
 )
+from rlvr_cli.training.throughput import RunThroughput, TokenCounts
 from verifiers import Verdict
 
-FIGURES = {
-    "tokens_per_second_rollout": 1234.5,
-    "tokens_per_second_update": None,
-    "signal_share": 0.256,
-    "memory_peak_gib": 1.234,
-    "mfu": 0.5,
-    "mismatch_max": 0.00012,
-}
+FIGURES = RunThroughput(
+    TokenCounts(0, 0, 0, 0),
+    Seconds(),
+    Rates(tokens_per_second_rollout=1234.5, signal_share=0.256),
+    mfu=0.5,
+    mismatch_max=0.00012,
+    memory_peak_gib=1.234,
+)
 
 
 def printed(capsys) -> str:
@@ -46,7 +51,8 @@ def test_the_speed_of_a_run_in_a_line(capsys):
         f"{line}, the update at 50.0% of the GPU's peak (mfu), "
         "engine and trainer differ by at most 1.2e-04 nats a token"
     )
-    say_throughput(dict.fromkeys(FIGURES), Display())
+    nothing = dict.fromkeys(("mfu", "mismatch_max", "memory_peak_gib"))
+    say_throughput(replace(FIGURES, rates=Rates(), **nothing), Display())
     assert printed(capsys) == ""
 
 
@@ -59,11 +65,8 @@ def test_the_speed_of_a_run_in_a_line(capsys):
     ],
 )
 def test_what_pass_at_1_leaves_out(capsys, verdicts, words):
-    groups = [made_group("a", *verdicts)]
-    warn_of_unjudged(
-        summarize(groups, SamplingParams(1, 9), lambda actual: [0] * len(actual)),
-        Display(quiet=True),
-    )
+    problems = judged_problems(made_group("a", *verdicts).rollouts)
+    warn_of_unjudged(summarize(problems, SamplingParams(1, 9)), Display(quiet=True))
     actual = printed(capsys)
     assert words in actual
     assert bool(actual) is bool(words)
@@ -113,7 +116,7 @@ def trainer(*settings: str, stopped=False, held_out=(), prompts=None):
 def history(*reasons: str | None, mixed_share=0.0):
     verdicts = {"wrong": 2, "no_answer": 1}
     return [
-        {"no_update": reason, "verdicts": verdicts, "mixed_share": mixed_share}
+        made_figures({"no_update": reason, "verdicts": verdicts, "mixed_share": mixed_share})
         for reason in reasons
     ]
 

@@ -27,7 +27,7 @@ def prompt(problem: str = "What is 1 + 1?", answer: str = "2", text: str | None 
 def group(*verdicts: Verdict, cut_off: bool = False) -> Group:
     completion = Completion([1], [0.0], "length" if cut_off else "stop")
     rollouts = [
-        Rollout(
+        Rollout.of(
             prompt(), n, completion, "", Verification(v, None, v is not Verdict.BAD_FORMAT, ""), 0.0
         )
         for n, v in enumerate(verdicts)
@@ -125,7 +125,7 @@ def test_a_signal_of_wrong_responses_alone_is_warned_of():
 
 
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
-    assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False)["format_share"] is None
+    assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False).format_share is None
     summary = summarize([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), list, has_format=False)
     assert summary["format_share"] is None
     done = rlvr("train", "--check", *FEW, "--set", "data.answer_format=any", "--max-tokens", "2")

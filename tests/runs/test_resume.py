@@ -26,6 +26,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.ranks.group import full_tensor
 from rlvr_cli.runs.checkpoint import State, restore, state_of
 from rlvr_cli.runs.run_dir import create_run
+from rlvr_cli.runs.summary import Progress
 from rlvr_cli.setup import plan
 from rlvr_cli.setup.plan import choose
 from rlvr_cli.training.trainer import Trainer
@@ -78,7 +79,7 @@ def on_disk(state: State) -> State:
 
 def copy(trainer: Trainer, settings: tuple[str, ...]) -> Trainer:
     """Another trainer, put where this one is."""
-    state = on_disk(state_of(trainer))
+    state = on_disk(state_of(trainer, Progress()))
     other = make_trainer(has_even, *settings)
     other.session.policy.model.load_state_dict(trainer.session.policy.model.state_dict())
     restore(other, state)
@@ -104,13 +105,13 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
         if result.step in (1, STEPS // 2, STEPS - 1):
             others[result.step] = copy(trainer, settings)
     assert any(row["groups_trained"] for row in expected)
-    final = on_disk(state_of(trainer))
+    final = on_disk(state_of(trainer, Progress()))
     for step, other in others.items():
         run = create_run(tmp_path / str(step), other.config)
         actual = [repeatable(written(run, result)) for result in other.train_steps()]
         assert actual == expected[step:]
         assert all(map(torch.equal, weights(trainer), weights(other)))
-        state = on_disk(state_of(other))
+        state = on_disk(state_of(other, Progress()))
         assert state.values == final.values
         assert state.tensors.keys() == final.tensors.keys()
         assert all(torch.equal(final.tensors[k], t) for k, t in state.tensors.items())
@@ -138,7 +139,7 @@ def test_carried_groups_are_part_of_the_state(tmp_path):
 @pytest.mark.parametrize("what", ["problems", "start"])
 def test_another_start_is_refused(what):
     trainer = make_trainer(has_even, "algo=grpo")
-    state = state_of(trainer)
+    state = state_of(trainer, Progress())
     state.values[what] = "0" * 64
     with pytest.raises(UserError, match="not those that the run began with"):
         restore(trainer, state)

@@ -9,14 +9,16 @@ from small_trainer import SMALL
 
 from rlvr_cli.config import as_yaml, resolve, set_layer
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.core.types import Problem
+from rlvr_cli.data.rows import as_row
 from rlvr_cli.runs.run_dir import (
     Run,
     create_run,
     default_directory,
-    read_problems,
-    rollout_lines,
 )
+from rlvr_cli.runs.stored import read_problems
 from rlvr_cli.training.record import StepResult
 
 CONFIG = resolve(set_layer(SMALL))
@@ -26,9 +28,13 @@ def metrics(step: int) -> dict:
     return {"step": step, "no_update": None, "mixed_share": 0.5, "verdicts": {}, "loss": 0.1 * step}
 
 
+def figures(step: int) -> StepFigures:
+    return StepFigures.from_row(metrics(step))
+
+
 def result(step: int, held_out=()) -> StepResult:
     tokens = [{"group": 1, "text": ["é"]}] if step == 3 else []
-    return StepResult(step, metrics(step), [made_group("a", RIGHT, WRONG)], held_out, tokens)
+    return StepResult(step, figures(step), [made_group("a", RIGHT, WRONG)], held_out, tokens)
 
 
 @pytest.fixture
@@ -36,7 +42,7 @@ def run(tmp_path):
     """Three steps, the second with a measurement."""
     with closing(create_run(tmp_path / "run", CONFIG)) as run:
         for step in (1, 2, 3):
-            run.record(result(step, [made_group("b", RIGHT)] if step == 2 else ()))
+            run.record(result(step, made_group("b", RIGHT).rollouts if step == 2 else ()))
         yield run
 
 
@@ -61,7 +67,8 @@ def test_each_step_has_its_rollouts_and_a_line_of_metrics(run):
     assert [json.loads(line) for line in lines] == [metrics(step) for step in (1, 2, 3)]
     rows = (run.directory / "rollouts" / "step-000001.jsonl").read_text().splitlines()
     assert [json.loads(row)["verdict"] for row in rows] == ["correct", "wrong"]
-    assert "".join(rollout_lines(result(1).sampled)).splitlines() == rows
+    rollouts = result(1).sampled[0].rollouts
+    assert [jsonl_line(as_row(rollout)) for rollout in rollouts] == [f"{row}\n" for row in rows]
     assert (run.directory / "config.yaml").read_text() == as_yaml(CONFIG)
 
 
@@ -74,7 +81,7 @@ def test_the_end_of_a_step_is_restored(run):
     tokens.write_text("[]")
     assert run.rollouts_error(3) == f"the checksum of {tokens.name} differs"
     assert run.rollouts_error(2) is None
-    assert run.truncate_to(2) == [metrics(1), metrics(2)]
+    assert run.truncate_to(2) == [figures(1), figures(2)]
     assert names(run) == [
         "held-out-before",
         "held-out-step-000002",
@@ -93,7 +100,7 @@ def test_lines_that_are_no_steps_or_not_in_order_are_left_out(run):
     good = path.read_text().splitlines()
     lines = [good[0], "{", '{"step": 9}', good[2], good[1], good[2]]
     path.write_text("\n".join(lines) + "\n" + json.dumps(metrics(4)))  # half a line at the end
-    assert run.truncate_to(9) == [metrics(1), metrics(3)]
+    assert run.truncate_to(9) == [figures(1), figures(3)]
 
 
 def test_a_run_is_held_until_it_is_closed_and_never_overwritten(run):

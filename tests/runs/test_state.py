@@ -7,6 +7,7 @@ from small_trainer import has_even, make_trainer
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.runs.checkpoint import OtherRunError, restore, state_of
+from rlvr_cli.runs.summary import Progress
 from rlvr_cli.training.state import State
 
 
@@ -16,17 +17,17 @@ def trainer():
 
 
 def edited(trainer, **settings) -> State:
-    state = state_of(trainer)
+    state = state_of(trainer, Progress())
     return State(state.values | {"settings": state.values["settings"] | settings}, state.tensors)
 
 
 def test_it_says_whose_it_is_beside_what_the_trainer_says(trainer):
-    values = state_of(trainer).values
+    values = state_of(trainer, Progress()).values
     assert values["settings"]["rollout.samples"] == 4
     assert values["problems"] == trainer.problems_digest
     assert values["start"] == trainer.start_digest
     assert trainer.state_dict().values.keys() <= values.keys()
-    restore(trainer, state_of(trainer))
+    restore(trainer, state_of(trainer, Progress()))
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_an_edited_setting_is_named_with_both_values(trainer, settings, message)
     [("problems", "the problems of"), ("start", "the weights of tiny, the ref")],
 )
 def test_other_problems_or_weights_are_refused_before_anything_is_loaded(trainer, what, message):
-    state = state_of(trainer)
+    state = state_of(trainer, Progress())
     state.values[what] = "0" * 64
     state.values["cursor"] = 5
     before = trainer.state_dict().values

@@ -4,8 +4,9 @@ import pytest
 from pydantic import ValidationError
 
 from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.runs.checkpoint import StoredState, computing_settings
-from rlvr_cli.runs.run_dir import STORED_PROBLEM, StoredMetrics
+from rlvr_cli.runs.stored import STORED_PROBLEM
 
 PROBLEM = {"id": "1", "problem": "?", "answer": None, "extra": {}}
 METRICS = {"step": 1, "no_update": None, "mixed_share": 0.5, "verdicts": {"correct": 1}}
@@ -32,39 +33,43 @@ ROLLOUT = {
 
 
 @pytest.mark.parametrize(
-    ("schema", "base", "changed"),
+    ("read", "base", "changed"),
     [
-        (STORED_PROBLEM, PROBLEM, {"id": 1}),
-        (STORED_PROBLEM, PROBLEM, {"extra": None}),
-        (StoredMetrics, METRICS, {"step": 0}),
-        (StoredMetrics, METRICS, {"step": 2**63}),
-        (StoredMetrics, METRICS, {"verdicts": {"correct": -1}}),
-        (StoredMetrics, METRICS, {"mixed_share": float("nan")}),
-        (StoredMetrics, METRICS, {"reward": 1e101}),
-        (StoredMetrics, METRICS, {"reward": "high"}),
-        (StoredState, STATE, {"step": -1}),
-        (StoredState, STATE, {"step": True}),
-        (StoredState, STATE, {"kl_coef": float("inf")}),
-        (StoredState, STATE, {"more": 1}),
-        (StoredState, STATE, {"progress": STATE["progress"] | {"seconds": -1.0}}),
-        (StoredState, STATE, {"progress": STATE["progress"] | {"best": {"step": 1}}}),
+        (STORED_PROBLEM.validate_python, PROBLEM, {"id": 1}),
+        (STORED_PROBLEM.validate_python, PROBLEM, {"extra": None}),
+        (StepFigures.from_row, METRICS, {"step": 0}),
+        (StepFigures.from_row, METRICS, {"step": 2**63}),
+        (StepFigures.from_row, METRICS, {"verdicts": {"correct": -1}}),
+        (StepFigures.from_row, METRICS, {"mixed_share": float("nan")}),
+        (StepFigures.from_row, METRICS, {"reward": 1e101}),
+        (StepFigures.from_row, METRICS, {"reward": "high"}),
+        (StoredState.model_validate, STATE, {"step": -1}),
+        (StoredState.model_validate, STATE, {"step": True}),
+        (StoredState.model_validate, STATE, {"kl_coef": float("inf")}),
+        (StoredState.model_validate, STATE, {"more": 1}),
+        (StoredState.model_validate, STATE, {"progress": STATE["progress"] | {"seconds": -1.0}}),
         (
-            StoredState,
+            StoredState.model_validate,
+            STATE,
+            {"progress": STATE["progress"] | {"best": {"step": 1}}},
+        ),
+        (
+            StoredState.model_validate,
             STATE,
             {"carried": [{"prompt": 0, "weight_version": 0, "rollouts": [ROLLOUT | {"text": 1}]}]},
         ),
     ],
 )
-def test_each_mistake_is_refused_and_nothing_else(schema, base, changed):
-    validate = STORED_PROBLEM.validate_python if schema is STORED_PROBLEM else schema.model_validate
-    validate(base)
+def test_each_mistake_is_refused_and_nothing_else(read, base, changed):
+    read(base)
     with pytest.raises(ValidationError):
-        validate(base | changed)
+        read(base | changed)
 
 
 def test_metrics_of_any_name_are_numbers_or_none():
-    row = StoredMetrics.model_validate(METRICS | {"reward": None, "loss": 2, "is_new": True})
-    assert (row.step, row.model_extra["loss"]) == (1, 2)
+    row = METRICS | {"reward": None, "loss": 2, "is_new": True}
+    figures = StepFigures.from_row(row)
+    assert (figures.step, figures.update.loss, figures.row) == (1, 2, row)
 
 
 @pytest.mark.parametrize(

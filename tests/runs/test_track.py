@@ -8,6 +8,7 @@ from conftest import invoke, refused
 from small_runs import made_metrics, made_row, made_run
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.runs import track as module
 from rlvr_cli.runs.track import Client, Mirrors, check_trackers
 from rlvr_cli.show.source import open_source
@@ -58,7 +59,7 @@ def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, t
     for first in (9, 11):
         mirrors = mirrored(run, ["recording"], warned, first)
         for step in (first, first + 1):
-            mirrors.send(made_metrics(step, extra=True), rows)
+            mirrors.send(StepFigures.from_row(made_metrics(step, extra=True)), rows)
         assert mirrors.close()
     (name, settings, first, sent), (again, _, later, _) = OPENED
     assert name == again
@@ -77,7 +78,7 @@ def test_one_that_fails_is_said_and_the_others_go_on(tmp_path, trackers):
     warned = []
     mirrors = mirrored(run, ["absent", "failing", "late", "recording"], warned)
     for step in (1, 2):
-        mirrors.send(made_metrics(step), [])
+        mirrors.send(StepFigures.from_row(made_metrics(step)), [])
     assert not mirrors.close()
     assert [step for step, *_ in OPENED[0][3][:2]] == [1, 2]
     assert OPENED[0][3][-1] == "closed"

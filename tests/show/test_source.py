@@ -7,6 +7,8 @@ import pytest
 from small_runs import made_result, made_row, made_run, made_tokens, write_rows
 
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.types import Response
+from rlvr_cli.data.rows import JudgedRow
 from rlvr_cli.show.source import (
     StoredGroup,
     grouped,
@@ -14,6 +16,11 @@ from rlvr_cli.show.source import (
     reason,
 )
 from verifiers import Verdict
+
+
+def responses_of(rows: list[dict], **changed) -> tuple[Response, ...]:
+    """The responses of these rows, with some of their values changed."""
+    return tuple(JudgedRow.model_validate(row | changed).answered for row in rows)
 
 
 def test_the_groups_of_a_run(tmp_path):
@@ -25,7 +32,7 @@ def test_the_groups_of_a_run(tmp_path):
         (2, 1, 1, "trained"),
         (2, 2, 0, "dropped, all wrong"),
     ]
-    assert [row["step"] for row in run.metrics] == [1, 2]
+    assert [figures.step for figures in run.metrics] == [1, 2]
     assert [problem.tally.correct for problem in run.held_out()[""]] == [1] * 6
     assert [problem.tally.correct for problem in run.held_out(before_training=True)[""]] == [0] * 6
 
@@ -33,18 +40,19 @@ def test_the_groups_of_a_run(tmp_path):
 def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal(tmp_path):
     config = open_source(made_run(tmp_path / "run")).config
     rows = [made_row("a", n, "timeout") for n in (0, 1, 0, 1)]
-    first, second = grouped(iter(rows))
+    first, second = grouped(responses_of(rows))
     assert (len(first), len(second)) == (2, 2)
     assert StoredGroup(3, 1, first, config).fate == "not judged"
-    (right,) = grouped(iter([made_row("a", 0, "correct"), made_row("a", 1, "timeout")]))
+    rows = [made_row("a", 0, "correct"), made_row("a", 1, "timeout")]
+    (right,) = grouped(responses_of(rows))
     assert StoredGroup(3, 1, right, config).fate == "dropped, all right"
     assert StoredGroup(0, 1, right).fate == ""
 
 
 def test_what_a_reward_of_ones_own_paid_trained_whatever_its_verdict(tmp_path):
     config = open_source(made_run(tmp_path / "run", "algo=grpo")).config
-    rows = tuple(made_row("a", n, "unparseable_gold", reward=float(n)) for n in range(4))
-    group = StoredGroup(3, 1, rows, config)
+    rows = [made_row("a", n, "unparseable_gold", reward=float(n)) for n in range(4)]
+    group = StoredGroup(3, 1, responses_of(rows), config)
     assert (group.fate, len(group.judged)) == ("trained", 4)
     assert [reward for reward, _ in group.scores.values()] == [0, 1, 2, 3]
 
@@ -72,12 +80,12 @@ def test_rewards_and_advantages_are_those_of_the_run(tmp_path, settings, rewards
 def test_what_trains_is_what_the_filter_of_the_run_lets_through(tmp_path):
     rows = [made_row("a", n, "correct", rewards={"math": n}) for n in range(2)]
     config = open_source(made_run(tmp_path / "run")).config
-    assert StoredGroup(1, 1, tuple(rows), config).fate == "dropped, all right"
+    assert StoredGroup(1, 1, responses_of(rows), config).fate == "dropped, all right"
     config = open_source(made_run(tmp_path / "own", "algorithm.filter.metric=math")).config
-    assert StoredGroup(1, 1, tuple(rows), config).fate == "trained"
-    long = StoredGroup(1, 1, tuple({**row, "n_tokens": 2**31 - 1} for row in rows), config)
+    assert StoredGroup(1, 1, responses_of(rows), config).fate == "trained"
+    long = StoredGroup(1, 1, responses_of(rows, n_tokens=2**31 - 1), config)
     assert long.scores == {0: (0.0, 0.0), 1: (0.0, 0.0)}  # a penalty of 1 each
-    odd = StoredGroup(1, 1, tuple({**row, "rewards": [7]} for row in rows), config)
+    odd = StoredGroup(1, 1, responses_of(rows, rewards=[7]), config)
     assert odd.fate == "dropped, all right"
 
 
@@ -137,10 +145,10 @@ def test_results_of_several_models_stay_apart(tmp_path):
 
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_every_verdict_has_a_reason(verdict):
-    row = made_row("a", 3, verdict.value)
-    assert reason(row)
+    (response,) = responses_of([made_row("a", 3, verdict.value)])
+    assert reason(response)
     if verdict is Verdict.WRONG:
-        assert reason(row) == "3 is not the gold answer 7"
+        assert reason(response) == "3 is not the gold answer 7"
 
 
 def test_what_is_neither_is_said(tmp_path):

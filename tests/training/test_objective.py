@@ -6,7 +6,7 @@ import pytest
 import torch
 from conftest import double_model
 from families import VOCAB
-from small_samples import Row, policy_stub, samples_of
+from small_samples import Row, policy_stub, present, samples_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
@@ -46,11 +46,11 @@ def test_old_is_the_engines_for_what_was_carried_over_and_its_own_for_what_is_fr
     own = policy(once.inputs).logprobs.detach()
     _, actual = updater.objective(once, DENOMINATORS)
     zeros = torch.zeros(3).double()
-    torch.testing.assert_close(actual["approx_kl"], torch.stack([zeros, SAID - own[1]]))
-    torch.testing.assert_close(actual["mismatch"], torch.stack([(SAID - own[0]).abs(), zeros]))
+    torch.testing.assert_close(actual.approx_kl, torch.stack([zeros, SAID - own[1]]))
+    torch.testing.assert_close(actual.mismatch, torch.stack([(SAID - own[0]).abs(), zeros]))
     _, actual = updater.objective(batch_of(OF_SEVERAL), DENOMINATORS)
-    torch.testing.assert_close(actual["approx_kl"][0], TAKEN - own[0])
-    torch.testing.assert_close(actual["mismatch"][0], (SAID - own[0]).abs())
+    torch.testing.assert_close(actual.approx_kl[0], TAKEN - own[0])
+    torch.testing.assert_close(actual.mismatch[0], (SAID - own[0]).abs())
 
 
 def test_while_only_the_critic_learns_the_policy_is_measured_all_the_same(policy):
@@ -60,8 +60,8 @@ def test_while_only_the_critic_learns_the_policy_is_measured_all_the_same(policy
     updater = made(policy, critic, "ppo")
     whole, measured = updater.objective(batch_of(rows), DENOMINATORS)
     alone, again = updater.objective(batch_of(rows), DENOMINATORS, learns_policy=False)
-    assert measured.keys() == again.keys()
-    assert "value_loss" in measured
+    assert present(measured).keys() == present(again).keys()
+    assert measured.value_loss is not None
     assert whole.item() != alone.item()
     alone.backward()
     assert all(parameter.grad is None for parameter in policy.model.parameters())
@@ -80,7 +80,7 @@ def test_the_coefficient_is_that_of_the_algorithm_and_counts(policy):
         updater.kl_coef = coef
         loss, actual = updater.objective(rows, DENOMINATORS)
         losses.append(loss.item())
-        assert (actual["ref_kl"] > 0).all()
+        assert (actual.ref_kl > 0).all()
     assert losses[2] - losses[1] == pytest.approx(losses[1] - losses[0])
     assert losses[1] > losses[0]
 

@@ -12,7 +12,7 @@ import torch
 from families import VOCAB
 from safetensors.torch import load_file, save_file
 from side_by_side import side_by_side
-from small_samples import Row, samples_of
+from small_samples import Row, present, samples_of
 from test_update import STEP, Imitator, Learner, once, token_entropies, token_logprobs
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
@@ -114,7 +114,7 @@ def trained(
         patch.setattr(update, "has_gradient", chooser)
         samples = samples_of(learner.rows(rows))
         learner.updater.measure_mismatch(samples, STEP)
-        metrics = learner.updater.update(samples, STEP, 0)
+        metrics = present(learner.updater.update(samples, STEP, 0))
     return Trained(
         torch.cat(gradients),
         torch.cat([full_tensor(p.detach()).flatten() for p in parameters]),

@@ -2,6 +2,7 @@
 
 import time
 from contextlib import suppress
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,16 @@ from small_groups import RIGHT, WRONG, made_group
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.config import Config
+from rlvr_cli.core.step_figures import (
+    BatchFigures,
+    HeldOut,
+    Memory,
+    Rates,
+    Seconds,
+    StepFigures,
+    TokenUse,
+    UpdateFigures,
+)
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.training import record as module
@@ -52,11 +63,12 @@ def make_record(watch=lambda *_: None) -> StepRecord:
 def throughput_arguments(monkeypatch) -> list:
     """The arguments of each call of `step_throughput`."""
     throughput_arguments = []
-    monkeypatch.setattr(
-        module,
-        "step_throughput",
-        lambda *arguments: throughput_arguments.extend(arguments) or {"goodput": 1.5},
-    )
+
+    def step_throughput(**arguments) -> tuple[TokenUse, Rates]:
+        throughput_arguments.append(arguments)
+        return TokenUse(), Rates(goodput=1.5)
+
+    monkeypatch.setattr(module, "step_throughput", step_throughput)
     return throughput_arguments
 
 
@@ -80,11 +92,7 @@ def test_phases_add_up_and_verdicts_have_a_name_of_their_own(clock):
     with suppress(KeyError), record.phase("rollout", memory="rollout"):
         clock.now += 4
         raise KeyError
-    assert record.seconds == {
-        "seconds_rollout": 6.0,
-        "seconds_verification": 1.0,
-        "seconds_update": 5.0,
-    }
+    assert record.seconds == {"rollout": 6.0, "verification": 1.0, "update": 5.0}
     assert record.memory == {}  # of a GPU alone
 
 
@@ -92,7 +100,7 @@ def test_the_real_clock_runs():
     record = make_record()
     with record.phase("sync"):
         time.sleep(0.01)
-    assert 0.01 <= record.seconds["seconds_sync"] < 5
+    assert 0.01 <= record.seconds["sync"] < 5
 
 
 @pytest.mark.parametrize(("no_update", "trained"), [(None, 1), ("no signal", 0)])
@@ -101,37 +109,48 @@ def test_a_step_is_one_row(clock, throughput_arguments, no_update, trained):
     record = make_record()
     record.passed = [(2, 3)]
     record.scored = 13
-    record.update = {"loss": 0.5, "epochs": 2}
-    record.held_out_metrics = {"held_out_pass@1": 0.25}
+    record.update = UpdateFigures(loss=0.5, epochs=2)
+    record.held_out_sets = {"": HeldOut(0.25)}
     with record.phase("update"):
         clock.now += 5
     batch = GroupBatch(0, Algorithm(), groups=[group], sampled=[group, group], gen_batches=3)
-    row = record.result(4, batch, 6, no_update).metrics
-    assert 0.05 < row.pop("memory_peak_gib") < 64
-    assert row == {
-        **rollout_metrics([group, group], has_format=False),
-        "step": 4,
-        "gen_batches": 3,
-        "groups_trained": trained,
-        "groups_carried": 6,
-        "rejected_share": None,
-        "no_update": no_update,
-        "loss": 0.5,
-        "epochs": 2,
-        "held_out_pass@1": 0.25,
-        "seconds_update": 5.0,
-        "seconds_step": 5.0,
-        "seconds_processor": 2.5,
-        "tokens_scored": 13,
-        "goodput": 1.5,
-    }
-    assert throughput_arguments[1:] == [batch, 10, [(2, 3)], "the model"]
+    figures = record.result(4, batch, 6, no_update).figures
+    assert 0.05 < figures.memory.peak < 64
+    seconds = Seconds(update=5.0, step=5.0, processor=2.5)
+    sampled = rollout_metrics([group, group], has_format=False)
+    assert replace(figures, memory=Memory()) == StepFigures(
+        step=4,
+        sampled=sampled,
+        batch=BatchFigures(
+            tokens_scored=13,
+            rejected_share=None,
+            gen_batches=3,
+            groups_trained=trained,
+            groups_carried=6,
+            no_update=no_update,
+        ),
+        update=UpdateFigures(loss=0.5, epochs=2),
+        held_out={"": HeldOut(0.25)},
+        seconds=seconds,
+        rates=Rates(goodput=1.5),
+    )
+    assert throughput_arguments == [
+        {
+            "sampled": sampled.tokens_sampled,
+            "scored": 13,
+            "seconds": seconds,
+            "batch": batch,
+            "max_tokens": 10,
+            "lengths": [(2, 3)],
+            "model": "the model",
+        }
+    ]
 
 
 def test_without_an_update_nothing_trained(clock):
-    row = make_record().result(1, GroupBatch(0, Algorithm(), []), 0, "no signal").metrics
-    assert (row["groups_trained"], row["gen_batches"]) == (0, 0)
-    assert row["seconds_step"] == 0
+    figures = make_record().result(1, GroupBatch(0, Algorithm(), []), 0, "no signal").figures
+    assert (figures.batch.groups_trained, figures.batch.gen_batches) == (0, 0)
+    assert figures.seconds.step == 0
 
 
 def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
@@ -140,12 +159,12 @@ def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     record = make_record()
     record.session.device = torch.device("cuda")
-    for phase in ("update", "rollout"):
-        with record.phase(phase, memory=phase):
+    for phase, memory in (("update", "update"), ("rollout", "awake")):
+        with record.phase(phase, memory=memory):
             pass
-    assert record.memory == {"memory_update_gib": 5.0, "memory_rollout_gib": 7.0}
-    row = record.result(1, GroupBatch(0, Algorithm(), []), 0, None).metrics
-    assert (row["memory_rollout_gib"], row["memory_peak_gib"]) == (7.0, 7.0)
+    assert record.memory == {"update": 5.0, "awake": 7.0}
+    figures = record.result(1, GroupBatch(0, Algorithm(), []), 0, None).figures
+    assert figures.memory == Memory(awake=7.0, update=5.0, peak=7.0)
 
 
 def test_a_phase_ends_when_the_gpu_has_done_what_was_asked_of_it(monkeypatch, clock):
@@ -157,4 +176,4 @@ def test_a_phase_ends_when_the_gpu_has_done_what_was_asked_of_it(monkeypatch, cl
     record.session.device = torch.device("cuda")
     with record.phase("logprobs"):
         clock.now += 1
-    assert record.seconds == {"seconds_logprobs": 8.0}
+    assert record.seconds == {"logprobs": 8.0}

@@ -9,7 +9,7 @@ import torch
 from small_trainer import has_even, make_trainer, steps, weights
 
 from rlvr_cli.training import scaling
-from rlvr_cli.training.scaling import LossScale
+from rlvr_cli.training.scaling import LossScale, PassFigures
 from rlvr_cli.training.trainer import Trainer
 
 CPU = torch.device("cpu")
@@ -28,15 +28,15 @@ class Learned:
             self.loss_scale.load_state_dict(self.loss_scale.state_dict() | {"scale": scale})
         self.firsts: list[bool] = []
 
-    def passing(self, slope: float, loss: float | None = None) -> Callable[[bool], dict]:
-        def run(is_first: bool) -> dict[str, float]:
+    def passing(self, slope: float, loss: float | None = None) -> Callable[[bool], PassFigures]:
+        def run(is_first: bool) -> PassFigures:
             self.firsts.append(is_first)
             self.optimizer.zero_grad()
             own_loss = slope * self.weight.half().float().sum()
             self.loss_scale.backward(own_loss)
             self.loss_scale.unscale(self.optimizer)
             norm = float(self.weight.grad.abs().sum())
-            return {"loss": own_loss.item() if loss is None else loss, "grad_norm": norm}
+            return PassFigures(loss=own_loss.item() if loss is None else loss, grad_norm=norm)
 
         return run
 
@@ -49,7 +49,7 @@ def test_an_overflow_is_passed_again_at_half_the_scale():
     """A gradient of 3 times 2**16 and 2**15 is above 65504, times 2**14 it is 49152."""
     learned = Learned()
     figures, repeats = learned.loss_scale.passed(learned.passing(3.0))
-    assert (figures, repeats) == ({"loss": 6.0, "grad_norm": 3.0}, 2)
+    assert (figures, repeats) == (PassFigures(loss=6.0, grad_norm=3.0), 2)
     assert learned.firsts == [True, False, False]
     assert learned.scale == 2**14
     assert learned.loss_scale.passed(learned.passing(3.0)) == (figures, 0)
@@ -59,8 +59,8 @@ def test_a_small_gradient_is_kept():
     """2**-25 is half of float16's smallest number, and is rounded to 0."""
     learned, plain = Learned(), Learned(is_on=False)
     small = 2.0**-25
-    assert learned.loss_scale.passed(learned.passing(small))[0]["grad_norm"] == small
-    assert plain.loss_scale.passed(plain.passing(small))[0]["grad_norm"] == 0
+    assert learned.loss_scale.passed(learned.passing(small))[0].grad_norm == small
+    assert plain.loss_scale.passed(plain.passing(small))[0].grad_norm == 0
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_what_no_scale_mends_is_passed_at_most_ten_times_more(slope, loss, passe
     """A loss that is not finite is none of the scale's doing, so it is not passed again."""
     learned = Learned()
     figures, repeats = learned.loss_scale.passed(learned.passing(slope, loss))
-    assert not all(map(math.isfinite, figures.values()))
+    assert not figures.is_finite
     assert (len(learned.firsts), repeats, learned.scale) == (passes, passes - 1, START)
 
 
@@ -85,7 +85,7 @@ def test_the_scale_is_doubled_after_a_hundred_updates_without_an_overflow():
 def test_without_float16_nothing_is_scaled():
     learned = Learned(is_on=False)
     figures, repeats = learned.loss_scale.passed(learned.passing(math.inf, 1.0))
-    assert (figures["grad_norm"], repeats) == (math.inf, 0)
+    assert (figures.grad_norm, repeats) == (math.inf, 0)
     assert learned.firsts == [True]
     assert learned.loss_scale.state_dict() == {}
     learned.loss_scale.load_state_dict(Learned().loss_scale.state_dict())
@@ -93,7 +93,7 @@ def test_without_float16_nothing_is_scaled():
 
 def test_a_state_without_a_scale_leaves_the_first_one():
     learned = Learned()
-    learned.loss_scale.load_state_dict(None)
+    learned.loss_scale.load_state_dict({})
     assert learned.scale == START
 
 

@@ -1,15 +1,20 @@
 """Throughput by hand: tokens and seconds of a step and of a run, and the share of a peak."""
 
+from dataclasses import replace
+
 import pytest
 from conftest import random_model
 from small_groups import LATE, RIGHT, WRONG, made_group
+from small_runs import made_figures
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.algorithm.kinds import Mixed
+from rlvr_cli.core.step_figures import Rates, Seconds, TokenUse
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.training import throughput as module
 from rlvr_cli.training.throughput import (
+    RunThroughput,
     peak_flops,
     run_throughput,
     step_throughput,
@@ -33,6 +38,10 @@ ROW = {
 }
 
 
+def of_run(*rows: dict) -> RunThroughput:
+    return run_throughput(list(map(made_figures, rows)))
+
+
 def test_a_run_is_summed_before_it_is_divided():
     idle = {
         **dict.fromkeys(ROW, 0),
@@ -42,19 +51,31 @@ def test_a_run_is_summed_before_it_is_divided():
         "mfu": None,
     }
     del idle["mismatch"]
-    figures = run_throughput([ROW, idle])
-    assert figures["tokens_per_second_rollout"] == 20
-    assert figures["tokens_per_second_verification"] == 200
-    assert figures["tokens_per_second_logprobs"] == 60
-    assert figures["tokens_per_second_update"] == 50
-    assert run_throughput([idle])["tokens_per_second_logprobs"] is None
-    assert figures["signal_share"] == 0.2
-    assert figures["goodput"] == pytest.approx(40 / 15)
-    assert (figures["mismatch_max"], figures["memory_peak_gib"]) == (0.01, 3.0)
+    figures = of_run(ROW, idle)
+    assert figures.rates.tokens_per_second_rollout == 20
+    assert figures.rates.tokens_per_second_verification == 200
+    assert figures.rates.tokens_per_second_logprobs == 60
+    assert figures.rates.tokens_per_second_update == 50
+    assert of_run(idle).rates.tokens_per_second_logprobs is None
+    assert figures.rates.signal_share == 0.2
+    assert figures.rates.goodput == pytest.approx(40 / 15)
+    assert (figures.mismatch_max, figures.memory_peak_gib) == (0.01, 3.0)
     slower = ROW | {"mfu": 0.05, "seconds_update": 3.0}
-    assert run_throughput([ROW, slower, idle])["mfu"] == pytest.approx((0.25 + 0.15) / 4)
-    nothing = run_throughput([])
-    assert (nothing["mfu"], nothing["goodput"], nothing["mismatch_max"]) == (None, None, None)
+    assert of_run(ROW, slower, idle).mfu == pytest.approx((0.25 + 0.15) / 4)
+    nothing = of_run()
+    assert (nothing.mfu, nothing.rates.goodput, nothing.mismatch_max) == (None, None, None)
+
+
+def test_a_run_is_one_row():
+    row = of_run(ROW).row
+    assert list(row)[:5] == [
+        "tokens_sampled",
+        "tokens_scored",
+        "tokens_updated",
+        "tokens_with_signal",
+        "seconds_step",
+    ]
+    assert (row["seconds_sync"], row["goodput"], row["mismatch_max"]) == (1.0, 8.0, 0.01)
 
 
 @pytest.mark.parametrize("preset", ["dapo", "ppo", "raft"])
@@ -63,14 +84,14 @@ def test_what_the_filter_drops_is_no_signal(preset):
     batch = GroupBatch(1, algo, [])
     alike = made_group("a", RIGHT, RIGHT, n_tokens=10), made_group("b", WRONG, WRONG, n_tokens=10)
     batch.add([*alike, made_group("c", RIGHT, WRONG, n_tokens=7)])
-    figures = step_throughput(ROW, batch, 10, [], random_model())
-    assert figures["tokens_with_signal"] == (7 if preset == "raft" else 14)
+    use, _ = step_throughput(100, 30, Seconds(), batch, 10, [], random_model())
+    assert use.tokens_with_signal == (7 if preset == "raft" else 14)
 
 
 def test_the_largest_of_a_run_count():
     rows = [ROW | {"mismatch": m, "memory_peak_gib": g} for m, g in ((0.1, 3), (0.3, 2), (0.2, 1))]
-    figures = run_throughput(rows)
-    assert (figures["mismatch_max"], figures["memory_peak_gib"]) == (0.3, 3)
+    figures = of_run(*rows)
+    assert (figures.mismatch_max, figures.memory_peak_gib) == (0.3, 3)
 
 
 SAMPLED = [
@@ -80,55 +101,49 @@ SAMPLED = [
 """30 and 10 tokens after prompts of 3; those of right and wrong ones in a group are 20."""
 LENGTHS = [(3, 10), (3, 10)]
 """Of the passes of an epoch, of which there are two."""
-STEP = {
-    "tokens_sampled": 50,
-    "tokens_scored": 7,
-    "epochs": 2,
-    "seconds_rollout": 1e3,
-    "seconds_update": 5e2,
-    "seconds_logprobs": 10.0,
-    "seconds_step": 1510.0,
-}
+SECONDS = Seconds(rollout=1e3, update=5e2, logprobs=10.0, step=1510.0)
 
 
-def measured(algo: str = "grpo", row=STEP, sampled=SAMPLED, lengths=2 * LENGTHS) -> dict:
+def measured(
+    algo: str = "grpo", seconds=SECONDS, sampled=SAMPLED, lengths=2 * LENGTHS
+) -> tuple[TokenUse, Rates]:
     batch = GroupBatch(0, ALGORITHMS[algo], [], sampled)
-    return step_throughput(row, batch, 10, lengths, random_model())
+    return step_throughput(50, 7, seconds, batch, 10, lengths, random_model())
 
 
 @pytest.mark.parametrize(("algo", "expected"), [("grpo", 20), ("ppo", 30)])
 def test_the_tokens_that_give_a_signal(algo, expected):
-    row = measured(algo)
-    assert row["tokens_with_signal"] == expected
-    assert row["goodput"] == expected / 1510
-    assert row["signal_share"] == expected / 50
-    none = measured(algo, STEP, SAMPLED[1:], [])
-    assert none["tokens_with_signal"] == 0
+    use, rates = measured(algo)
+    assert use.tokens_with_signal == expected
+    assert rates.goodput == expected / 1510
+    assert rates.signal_share == expected / 50
+    none, _ = measured(algo, SECONDS, SAMPLED[1:], [])
+    assert none.tokens_with_signal == 0
 
 
 def test_responses_of_the_rows_took_no_time_to_sample():
-    row = measured("sft", {key: STEP[key] for key in STEP if key != "seconds_rollout"})
-    assert row["tokens_per_second_rollout"] is None
-    assert row["tokens_with_signal"] == 40  # whatever the verdicts
+    use, rates = measured("sft", replace(SECONDS, rollout=None))
+    assert rates.tokens_per_second_rollout is None
+    assert use.tokens_with_signal == 40  # whatever the verdicts
 
 
 def test_a_step_by_hand(monkeypatch):
-    row = measured()
-    assert row["tokens_updated"] == 40
-    assert row["tokens_per_second_rollout"] == 0.05
-    assert row["tokens_per_second_update"] == 0.08
-    assert row["tokens_per_second_logprobs"] == 0.7
-    assert row["tokens_per_second_verification"] is None
-    assert row["mfu"] is None  # a CPU has no data sheet here
+    use, rates = measured()
+    assert use.tokens_updated == 40
+    assert rates.tokens_per_second_rollout == 0.05
+    assert rates.tokens_per_second_update == 0.08
+    assert rates.tokens_per_second_logprobs == 0.7
+    assert rates.tokens_per_second_verification is None
+    assert use.mfu is None  # a CPU has no data sheet here
     monkeypatch.setattr(module, "peak_flops", lambda name: 1e6)
     flops = 2 * update_flops(random_model(), LENGTHS)
-    assert measured()["mfu"] == pytest.approx(flops / 5e8)
+    assert measured()[0].mfu == pytest.approx(flops / 5e8)
     # PPO's critic has a body of its own and, but for a vector, no output layer.
     model = random_model()
     tokens = sum(length for _, length in LENGTHS)
     of_heads = 6 * model.get_output_embeddings().weight.numel() * tokens
     both = 2 * (2 * update_flops(model, LENGTHS) - of_heads)
-    assert measured("ppo")["mfu"] == pytest.approx(both / 5e8)
+    assert measured("ppo")[0].mfu == pytest.approx(both / 5e8)
 
 
 @pytest.mark.parametrize(("family", "tied"), [("qwen2-tied", True), ("qwen2-untied", False)])

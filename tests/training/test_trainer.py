@@ -104,7 +104,7 @@ def test_the_reference_pulls_beside_a_critic_too():
             parameter.mul_(1.1)
     before = weights_digest(policy.parameters())
     (result,) = trainer.train_steps()
-    assert (result.metrics["no_update"], result.metrics["ref_kl"] > 0) == ("no signal", True)
+    assert (result.figures.batch.no_update, result.figures.update.ref_kl > 0) == ("no signal", True)
     assert weights_digest(policy.parameters()) != before
 
 
@@ -478,7 +478,7 @@ def test_held_out_problems_are_measured_every_so_many_steps(monkeypatch):
         monkeypatch.setattr(trainer, "measure", lambda: (["group"], {"": evaluation}))
         actual = [result for result in trainer.train_steps() if result.held_out == ["group"]]
         for result in actual:
-            figures = {k: v for k, v in result.metrics.items() if k.startswith("held_out")}
+            figures = {k: v for k, v in result.figures.row.items() if k.startswith("held_out")}
             assert figures == {
                 "held_out_pass@1": 0.5,
                 "held_out_pass@1_low": 0.25,

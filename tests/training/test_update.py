@@ -11,7 +11,7 @@ import pytest
 import torch
 from conftest import double_model
 from families import VOCAB
-from small_samples import Row, rows_of, samples_of
+from small_samples import Row, present, rows_of, samples_of
 from transformers import PreTrainedModel
 
 from rlvr_cli.algorithm.advantage import with_advantages
@@ -126,7 +126,7 @@ class Learner:
     def train(self, rows: list[Row], step: int = STEP, seed: int = 0, **more) -> dict[str, float]:
         samples = samples_of(rows)
         self.updater.measure_mismatch(samples, step)
-        return self.updater.update(samples, step, seed, **more)
+        return present(self.updater.update(samples, step, seed, **more))
 
     def update(self, rows: list[Row], seed: int = 0) -> dict[str, float]:
         return self.train(self.rows(rows), STEP, seed)
@@ -785,4 +785,4 @@ def test_a_target_without_fresh_rows_ends_no_epoch_and_divergences_have_an_order
     learner = Learner(algo)
     assert learner.update(carried)["epochs"] == 3
     actual = learner.updater._divergence_after(samples_of(learner.rows(make_rows(6))))
-    assert list(actual) == ["approx_kl_after", "ref_kl_after"]
+    assert list(present(actual)) == ["approx_kl_after", "ref_kl_after"]

@@ -1,7 +1,7 @@
 """The interface of a rollout engine."""
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -9,6 +9,9 @@ from torch import Tensor
 from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
 from rlvr_cli.model.forward import Sample, own_logprobs
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 Listener = Callable[[int], None]
 """A callback for every token id of all responses as it is sampled."""
@@ -80,7 +83,11 @@ def not_finite(precision: str) -> UserError:
 
 
 def check_scores(
-    engine: Engine, model: Any, vocab_size: int, samples: Sequence[Sample], limit: float
+    engine: Engine,
+    model: "PreTrainedModel",
+    vocab_size: int,
+    samples: Sequence[Sample],
+    limit: float,
 ) -> float:
     """Sample a few tokens and return how far the engine's log-probabilities are from the model's.
 

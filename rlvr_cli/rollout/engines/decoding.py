@@ -4,14 +4,18 @@ The cache is filled once a prompt, repeated for its group, and freed of finished
 pass spares the overhead of the model's modules.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.nn import Linear
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from rlvr_cli.model.packing import send
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 _GROWTH = 16
 """Positions by which the cache of a CPU grows at once."""
@@ -62,7 +66,7 @@ class GroupLayer(CacheLayerMixin):
         self.is_initialized = True
 
     def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
+        self, key_states: Tensor, value_states: Tensor, *args: object, **kwargs: object
     ) -> tuple[Tensor, Tensor]:
         """Append the new positions, and return all of them with the room that follows."""
         if not self.is_initialized:
@@ -113,7 +117,7 @@ class GroupLayer(CacheLayerMixin):
 class GroupCache(Cache):
     """The caches of all layers for one decoding batch."""
 
-    layers: list[Any]
+    layers: list[GroupLayer]
     bias: Tensor
     """[B, capacity]: 0 for the positions that a row sees, else -inf."""
     room = 0
@@ -197,7 +201,7 @@ class QuickLayers:
     own, so they are always current.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: "PreTrainedModel") -> None:
         self.body = model.base_model
         self.head = model.get_output_embeddings()
 
@@ -243,7 +247,7 @@ class QuickLayers:
 
 
 @torch.inference_mode()
-def quick_layers(model: Any) -> QuickLayers | None:
+def quick_layers(model: "PreTrainedModel") -> QuickLayers | None:
     """Return the quick layers of a model that has Llama's weights and no others.
 
     Return None if they do not give the model's own logits, and for any other model, which decodes
@@ -275,7 +279,7 @@ def quick_layers(model: Any) -> QuickLayers | None:
     return candidate if share >= (1.0 if numbers.bits > 16 else _AGREEING) else None
 
 
-def _linear(module: Any, hidden: Tensor) -> Tensor:
+def _linear(module: Linear, hidden: Tensor) -> Tensor:
     return F.linear(hidden, module.weight, module.bias)
 
 

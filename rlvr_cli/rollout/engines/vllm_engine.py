@@ -10,14 +10,16 @@ import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, writing
@@ -283,7 +285,7 @@ class VllmEngine(Engine):
 
         destroy_group = dist.destroy_process_group
 
-        def destroy_vllm_group(group: Any = None) -> None:
+        def destroy_vllm_group(group: dist.ProcessGroup | None = None) -> None:
             if group is not None:
                 destroy_group(group)
 
@@ -305,16 +307,14 @@ def _completion(output: Any, temperature: float, precision: str) -> Completion:
     return Completion(list(output.token_ids), logprobs, output.finish_reason)
 
 
-def import_vllm() -> Any:
+def import_vllm() -> ModuleType:
     """Import vLLM, configured to stay in this process and to keep stdout clean."""
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    import vllm
-
-    return vllm
+    return import_module("vllm")
 
 
-def config_directory(config: Any) -> Path:
+def config_directory(config: PreTrainedConfig) -> Path:
     """Write the configuration to the cache, in a directory named by its checksum, and return that.
 
     vLLM finds what it has compiled by the directory's name. The first of several processes writes

@@ -1,0 +1,45 @@
+"""Read what the flags of some settings give."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import get_args
+
+from rlvr_cli.config.problem_sets import canonical
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import read_regular, reading
+from rlvr_cli.core.text import LONGEST_ANSWER, shortened
+from rlvr_cli.core.types import FieldName
+
+
+def read_sources(names: Iterable[str]) -> str | tuple[str, ...]:
+    """Return the problem sets in their own spelling. A single one stands alone."""
+    sources = tuple(map(canonical, names))
+    return sources[0] if len(sources) == 1 else sources
+
+
+def read_field_paths(texts: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
+    """Return the path of each field that `NAME=path` names."""
+    if isinstance(texts, Mapping):
+        return texts
+    paths = {}
+    for text in texts:
+        field, _, path = text.partition("=")
+        if field not in get_args(FieldName) or not path:
+            raise UserError(
+                f"--field {shortened(text)}: write it as NAME=path, with NAME one of "
+                f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
+            )
+        paths[field] = path
+    return paths
+
+
+def read_system(text: str) -> str:
+    """Return the text of a system prompt, or that of the file that a single word names."""
+    if any(map(str.isspace, text)):
+        return text
+    file = Path(text)
+    # The name of a file has at most 255 bytes; the system refuses to look for a longer one.
+    if file.suffix in (".txt", ".md") or (len(text) <= 255 and file.exists()):
+        with reading(f"--system {shortened(text)}"):
+            return read_regular(file, LONGEST_ANSWER).decode().strip()
+    return text
