@@ -47,7 +47,7 @@ Track = Annotated[
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenFlags:
     """What a command line gives to the parameters that are made from settings."""
 
     sources: Texts
@@ -93,13 +93,13 @@ class SettingsCommand(TyperCommand):
         flags = {name: ctx.params.pop(name) for name in self.names or ()}
         sources = flags.pop("data", None)
         rewards = flags.pop("reward", None)
-        ctx.obj = Given(sources=sources, rewards=rewards, flags=flags)
+        ctx.obj = GivenFlags(sources=sources, rewards=rewards, flags=flags)
         return super().invoke(ctx)
 
 
-def given(ctx: typer.Context) -> Given:
+def given(ctx: typer.Context) -> GivenFlags:
     """Return what the command line gave to the parameters that are made from settings."""
-    values: Given = ctx.obj
+    values: GivenFlags = ctx.obj
     return values
 
 
