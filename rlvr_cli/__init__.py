@@ -1,7 +1,7 @@
 """rlvr: reinforcement learning with verifiable rewards on math reasoning, on one node."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rlvr_cli.api import Run, evaluate, sample, train
@@ -20,7 +20,7 @@ _PLACES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Import a name when it is first used, so that the command's help waits for nothing."""
     if name in _PLACES:
         return getattr(import_module(_PLACES[name]), name)

@@ -8,6 +8,9 @@ import sys
 from collections.abc import Container
 from pathlib import Path
 
+import pytest
+from small_runs import made_result, made_run
+
 import rlvr_cli
 import verifiers
 
@@ -153,6 +156,27 @@ def test_help_loads_no_torch():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(
+    "args", ["nothing", "run", "run other", "run --follow", "result", "result --problem aa"]
+)
+def test_show_loads_no_torch_but_for_advantages(tmp_path, args):
+    made_run(tmp_path / "run")
+    made_run(tmp_path / "other")
+    made_result(tmp_path / "result")
+    code = (
+        "import sys\n"
+        "from rlvr_cli.cli.main import app\n"
+        "try:\n"
+        "    app(['show', *sys.argv[1:]])\n"
+        "finally:\n"
+        "    print({'torch', 'transformers', 'datasets'} & set(sys.modules), file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, *args.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == (2 if args == "nothing" else 0)
+    assert done.stderr.splitlines()[-1] == "set()"
 
 
 def test_library_code_does_not_print():

@@ -4,7 +4,6 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -77,7 +76,16 @@ def split_arm(text: str) -> tuple[str, str]:
     return name.strip(), settings.strip()
 
 
-def merged(wishes: Wishes, given: dict[str, Any], arms: Iterable[str]) -> Wishes:
+def merged(
+    wishes: Wishes,
+    *,
+    data: list[str] | None = None,
+    base: str | None = None,
+    seeds: list[int] | None = None,
+    model: str | None = None,
+    sets: Iterable[str] = (),
+    arms: Iterable[str] = (),
+) -> Wishes:
     """Return the wishes of a file with those of the command line, which win.
 
     Raises UserError for two arms of one name.
@@ -88,10 +96,10 @@ def merged(wishes: Wishes, given: dict[str, Any], arms: Iterable[str]) -> Wishes
         if name in all_arms:
             raise UserError(f"--arm {shortened(text)}: there is an arm {name} already")
         all_arms[name] = settings
+    given = {"data": data, "base": base, "seeds": seeds, "model": model}
     chosen = {name: value for name, value in given.items() if value is not None}
-    chosen["arms"] = all_arms
-    chosen["set"] = [*wishes.set, *given["set"]]
-    return wishes.model_copy(update=chosen)
+    all_sets = [*wishes.set, *sets]
+    return wishes.model_copy(update={**chosen, "arms": all_arms, "set": all_sets})
 
 
 def read_seeds(text: str | None) -> list[int] | None:

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 from typer import Argument, Option
@@ -307,8 +307,7 @@ def show(
     """
     with reported_errors("nothing is lost"):
         from rlvr_cli.console.display import Display
-        from rlvr_cli.show.command import ShowOptions
-        from rlvr_cli.show.command import show as show_sources
+        from rlvr_cli.show.command import ShowOptions, show_sources
 
         options = ShowOptions(
             follow=follow,
@@ -373,21 +372,23 @@ def ablate(
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.errors import UserError
 
-        given: dict[str, Any] = {
-            "base": base,
-            "seeds": command.read_seeds(seeds),
-            "model": model,
-            "set": set_ or [],
-        }
         plan_file = f"recipes/ablations/ladder-{ladder}.yaml" if ladder else None
         if data and command.is_plan(data[0]):
             if len(data) > 1 or ladder:
                 raise UserError(f"{data[0]} is a plan, which has data and arms; give it alone")
             plan_file = data[0]
-        elif data:
-            given["data"] = data
+            data = None
         wishes = command.read_wishes(Path(plan_file)) if plan_file else command.Wishes()
-        plan = command.plan_of(command.merged(wishes, given, arm or ()), out, steps)
+        wishes = command.merged(
+            wishes,
+            data=data or None,
+            base=base,
+            seeds=command.read_seeds(seeds),
+            model=model,
+            sets=set_ or (),
+            arms=arm or (),
+        )
+        plan = command.plan_of(wishes, out, steps)
         command.ablate(plan, jobs, check, Display(quiet))
 
 

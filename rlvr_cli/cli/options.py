@@ -6,11 +6,14 @@ from functools import partial
 from importlib import resources
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 from rich.markup import escape
 from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from rlvr_cli.core.settings import Command, Setting
 
 TRAINING = "Training"
 SAMPLING = "Sampling"
@@ -44,7 +47,7 @@ Track = Annotated[
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenFlags:
     """What a command line gives to the parameters that are made from settings."""
 
     sources: Texts
@@ -69,7 +72,7 @@ class SettingsCommand(TyperCommand):
         if self.names is None:
             declared = {option.name: option for option in self._options}
             added = []
-            for option in setting_options(self.name):
+            for option in setting_options(cast("Command", self.name)):
                 if option.name in declared:  # its own help lacks the setting's default
                     declared[option.name].help += option.help[option.help.rfind(" [dim]") :]
                 else:
@@ -90,17 +93,17 @@ class SettingsCommand(TyperCommand):
         flags = {name: ctx.params.pop(name) for name in self.names or ()}
         sources = flags.pop("data", None)
         rewards = flags.pop("reward", None)
-        ctx.obj = Given(sources=sources, rewards=rewards, flags=flags)
+        ctx.obj = GivenFlags(sources=sources, rewards=rewards, flags=flags)
         return super().invoke(ctx)
 
 
-def given(ctx: typer.Context) -> Given:
+def given(ctx: typer.Context) -> GivenFlags:
     """Return what the command line gave to the parameters that are made from settings."""
-    values: Given = ctx.obj
+    values: GivenFlags = ctx.obj
     return values
 
 
-def setting_options(command: Any) -> list[Any]:
+def setting_options(command: "Command") -> list[Any]:
     """Return an option for each setting that has a flag of the command.
 
     Help shows the default, and that of the built-in policy if it has another.
@@ -138,7 +141,9 @@ def setting_options(command: Any) -> list[Any]:
     return list(typer.main.get_command(app).params)
 
 
-def _default_in_words(setting: Any, command: Any, tiny_values: Mapping[str, Any]) -> str:
+def _default_in_words(
+    setting: "Setting", command: "Command", tiny_values: Mapping[str, object]
+) -> str:
     """Return the default of a setting as help of a command shows it."""
     from rlvr_cli.core.settings import default_in_words
 
@@ -151,7 +156,7 @@ def _default_in_words(setting: Any, command: Any, tiny_values: Mapping[str, Any]
     return f"{default}; tiny: {tiny_default}"
 
 
-def _option(setting: Any, text: str) -> Any:
+def _option(setting: "Setting", text: str) -> object:
     """Return the declaration of a setting's flag, or of its argument, with this help."""
     types = (setting.annotation, *get_args(setting.annotation))
     number = next((f"<{kind.__name__}>" for kind in (int, float) if kind in types), None)

@@ -5,7 +5,6 @@ from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from rlvr_cli.algorithm.reward import RewardObjects
 from rlvr_cli.config import Config
@@ -43,7 +42,7 @@ def start(
     trackers: Sequence[str] = (),
     check_only: bool = False,
     on_step: OnStep | None = None,
-    rows: Iterable[Any] | None = None,
+    rows: Iterable[object] | None = None,
     objects: RewardObjects | None = None,
 ) -> Path:
     """Begin a run in a new directory, train, and return the directory.
@@ -120,7 +119,7 @@ def resume(
             loop.run_to_end()
 
 
-def _load_problems(config: Config, rows: Iterable[Any] | None = None) -> ProblemSet:
+def _load_problems(config: Config, rows: Iterable[object] | None = None) -> ProblemSet:
     """Load the problems to train on, with the answers or responses that the algorithm needs."""
     return load_all(
         config.data.sources,

@@ -73,7 +73,7 @@ class ShowOptions:
             raise UserError(f"--verdict {self.verdict} is no verdict; choose from {known}")
 
 
-def show(paths: Sequence[Path], options: ShowOptions, display: Display) -> None:
+def show_sources(paths: Sequence[Path], options: ShowOptions, display: Display) -> None:
     """Show runs, results or an ablation in the view that the options ask for. Raises UserError."""
     ablations = [path for path in paths if is_ablation(path)]
     if ablations:

@@ -88,7 +88,7 @@ def test_a_run_of_other_code_in_its_place_is_left_alone(tmp_path, monkeypatch, s
 
 @pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
 def test_every_plan_of_the_package_can_be_run(path):
-    plan = plan_of(merged(read_wishes(path), {"set": []}, ()), None)
+    plan = plan_of(merged(read_wishes(path)), None)
     assert plan.base in plan.arms
     assert len(plan.arms) > 1
     assert len(set(map(str, plan.arms.values()))) == len(plan.arms)
@@ -200,7 +200,8 @@ def test_a_run_of_other_settings_is_not_the_plans(planned, stored):
 
 def test_steps_of_the_command_line_hold_for_every_arm(tmp_path):
     wishes = read_wishes(Path("recipes/ablations/clip.yaml"))
-    given = {"set": ["steps=9", "optim.warmup_steps=1"]}
-    plan = plan_of(merged(wishes, given, ["x: optim.lr=0.1 steps=7"]), tmp_path, steps=3)
+    sets = ["steps=9", "optim.warmup_steps=1"]
+    wishes = merged(wishes, sets=sets, arms=["x: optim.lr=0.1 steps=7"])
+    plan = plan_of(wishes, tmp_path, steps=3)
     assert {config.steps for config in plan.arms.values()} == {3}
     assert {config.optim.warmup_steps for config in plan.arms.values()} == {1}
