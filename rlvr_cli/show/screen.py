@@ -8,10 +8,11 @@ from itertools import islice
 from rich.text import Text
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import StepLines, measured_of, measured_sets, points, print_curves
+from rlvr_cli.console.steps import StepLines, measured_of, measured_sets, print_curves
 from rlvr_cli.console.tables import Table, cell, in_words, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.step_figures import values_of
 from rlvr_cli.core.text import plural, printable, shortened
 from rlvr_cli.data.rows import ResponseRow
 from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k, pass_estimate
@@ -30,8 +31,8 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
         figures = [f"{len(history)} of {run.config.steps} steps"]
         for name in measured_sets([history]):
             label = f"held out {name}".rstrip()
-            newest = points(history, measured_of(name))[-1:]
-            figures += [f"{label} {value:.3f}" for _, value in newest]
+            values = values_of(history, measured_of(name))
+            figures += [f"{label} {value:.3f}" for value in values[-1:]]
         display.say(
             f"run {number}",
             f"{run.path}: {run.config.algo} on {', '.join(run.config.data.sources)}, "
