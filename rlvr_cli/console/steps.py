@@ -43,22 +43,7 @@ class Curve:
 
 def measured_of(name: str) -> Value:
     """Return the function that reads pass@1 of a held-out set."""
-
-    def value(figures: StepFigures) -> float | None:
-        held_out = figures.held_out.get(name)
-        return None if held_out is None else held_out.pass_at_1
-
-    return value
-
-
-def cons_of(name: str) -> Value:
-    """Return the function that reads cons@k of a held-out set."""
-
-    def value(figures: StepFigures) -> float | None:
-        held_out = figures.held_out.get(name)
-        return None if held_out is None else held_out.cons_at_k
-
-    return value
+    return lambda figures: figures.of_set(name).pass_at_1
 
 
 MEASURED = Column("    held out", ".3f", lambda figures: figures.measured, is_held_out=True)
@@ -74,7 +59,7 @@ COLUMNS = (
     Column("   mixed", ".2f", lambda figures: figures.sampled.mixed_share),
     Column("  cut off", ".0%", lambda figures: figures.sampled.cut_off_share),
     Column("  format", ".0%", lambda figures: figures.sampled.format_share),
-    Column("  cons@k", ".3f", cons_of(""), is_held_out=True),
+    Column("  cons@k", ".3f", lambda figures: figures.of_set("").cons_at_k, is_held_out=True),
     Column("  kl to old", ".5f", lambda figures: figures.update.approx_kl),
     Column("  clipped", ".2%", lambda figures: figures.update.clip_fraction),
     Column("  gradient", ".3f", lambda figures: figures.update.grad_norm),
@@ -225,7 +210,7 @@ def _held_out_curve(name: str) -> Curve:
         f"held out {title}".rstrip() + ": pass@1",
         measured_of(name),
         limits=(0.0, 1.0),
-        marked=cons_of(name),
+        marked=lambda figures: figures.of_set(name).cons_at_k,
         marks=f", {CONS} cons@k",
         point=CONS,
         best=CONS,

@@ -13,6 +13,8 @@ from pydantic import ConfigDict, Field, TypeAdapter
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.stored import Count, Finite, Stored
 
+Number = float | None
+"""A figure. None is one of nothing, or one that was not measured."""
 _REWARD = "reward/"
 _MEASURED = "held_out_pass@1"
 
@@ -34,26 +36,24 @@ class _Line(Stored):
 class SampledFigures:
     """What a step sampled, before the group filter. A figure of nothing is None."""
 
-    reward: float | None = None
-    pass_at_1: Annotated[float | None, Field(alias="pass@1")] = None
-    response_length: float | None = None
-    sampled_entropy: float | None = None
+    reward: Number = None
+    pass_at_1: Annotated[Number, Field(alias="pass@1")] = None
+    response_length: Number = None
+    sampled_entropy: Number = None
     """Nats a token over all sampled tokens. None if no engine sampled."""
-    reflections: float | None = None
+    reflections: Number = None
     """The share of the responses with a word of self-checking."""
-    mixed_share: float | None = None
+    mixed_share: Number = None
     """The share of the groups with right and wrong responses."""
-    format_share: float | None = None
+    format_share: Number = None
     """None if the prompt asks for no format."""
-    unjudged_share: float | None = None
-    cut_off_share: float | None = None
+    unjudged_share: Number = None
+    cut_off_share: Number = None
     groups_sampled: int | None = None
     tokens_sampled: int | None = None
     verdicts: Mapping[str, int] = field(default_factory=dict)
     """How often each verdict was given."""
-    rewards: Annotated[Mapping[str, float | None], Field(exclude=True)] = field(
-        default_factory=dict
-    )
+    rewards: Annotated[Mapping[str, Number], Field(exclude=True)] = field(default_factory=dict)
     """The mean of each reward before its weight, by name, and of its figures as NAME/FIGURE."""
 
 
@@ -63,7 +63,7 @@ class BatchFigures:
 
     tokens_scored: int | None = None
     """Tokens that were passed before the update."""
-    rejected_share: float | None = None
+    rejected_share: Number = None
     """The share of the responses that the correction rejected. None if it never rejects any."""
     gen_batches: int = 1
     groups_trained: int = 0
@@ -79,7 +79,7 @@ class RestFigures:
 
     rested: int | None = None
     """Problems that were passed over because they rest."""
-    groups_with_signal: float | None = None
+    groups_with_signal: Number = None
     """The share of the sampled groups whose responses differ."""
 
 
@@ -87,26 +87,26 @@ class RestFigures:
 class UpdateMeans:
     """Means over what an update passed. None is what it did not compute."""
 
-    loss: float | None = None
-    entropy: float | None = None
-    approx_kl: float | None = None
-    clip_fraction: float | None = None
-    clip_fraction_low: float | None = None
-    clip_fraction_high: float | None = None
-    ref_kl: float | None = None
-    value_loss: float | None = None
-    grad_norm: float | None = None
-    critic_grad_norm: float | None = None
+    loss: Number = None
+    entropy: Number = None
+    approx_kl: Number = None
+    clip_fraction: Number = None
+    clip_fraction_low: Number = None
+    clip_fraction_high: Number = None
+    ref_kl: Number = None
+    value_loss: Number = None
+    grad_norm: Number = None
+    critic_grad_norm: Number = None
 
 
 @dataclass(frozen=True)
 class UpdateFigures(UpdateMeans):
     """What an update did. All are None in a step without one."""
 
-    approx_kl_after: float | None = None
+    approx_kl_after: Number = None
     """Nats a token, after the last epoch that measured them."""
-    ref_kl_after: float | None = None
-    lr: float | None = None
+    ref_kl_after: Number = None
+    lr: Number = None
     epochs: int | None = None
     tokens_trained: int | None = None
     """Tokens of the responses that train, those without a gradient among them."""
@@ -114,22 +114,22 @@ class UpdateFigures(UpdateMeans):
     """Optimizer steps whose loss or gradient was not finite."""
     overflows: int | None = None
     """Mini-batches that float16 passed again."""
-    mismatch: float | None = None
+    mismatch: Number = None
     """The mean of |engine - trainer| log-probability over fresh tokens."""
     mismatch_tokens: int | None = None
-    explained_variance: float | None = None
-    kl_coef: float | None = None
+    explained_variance: Number = None
+    kl_coef: Number = None
 
 
 @dataclass(frozen=True)
 class HeldOut:
     """pass@1 of a held-out set with its 95 % interval. A figure of nothing is None."""
 
-    pass_at_1: float | None
-    low: float | None = None
-    high: float | None = None
-    cons_at_k: float | None = None
-    by_level: Mapping[str, float | None] = field(default_factory=dict)
+    pass_at_1: Number = None
+    low: Number = None
+    high: Number = None
+    cons_at_k: Number = None
+    by_level: Mapping[str, Number] = field(default_factory=dict)
     """pass@1 by the level of the problems. A line has it of the first set only."""
 
 
@@ -139,16 +139,16 @@ class Seconds:
 
     __pydantic_config__ = ConfigDict(alias_generator=lambda name: f"seconds_{name}")
 
-    rollout: float | None = None
-    reading: float | None = None
+    rollout: Number = None
+    reading: Number = None
     """Of responses that the data has."""
-    verification: float | None = None
-    reward: float | None = None
-    sync: float | None = None
-    logprobs: float | None = None
-    update: float | None = None
-    step: float | None = None
-    processor: float | None = None
+    verification: Number = None
+    reward: Number = None
+    sync: Number = None
+    logprobs: Number = None
+    update: Number = None
+    step: Number = None
+    processor: Number = None
     """Of all threads of the process."""
 
 
@@ -159,7 +159,7 @@ class TokenUse:
     tokens_with_signal: int | None = None
     tokens_updated: int | None = None
     """Tokens that the update passed, once a pass."""
-    mfu: float | None = None
+    mfu: Number = None
     """The update's share of the GPU's peak. None if the peak is not known."""
 
 
@@ -167,26 +167,26 @@ class TokenUse:
 class Rates:
     """How fast a step or a run was. None is a phase that had no tokens, or took no time."""
 
-    tokens_per_second_rollout: float | None = None
-    tokens_per_second_verification: float | None = None
-    tokens_per_second_logprobs: float | None = None
-    tokens_per_second_update: float | None = None
-    goodput: float | None = None
+    tokens_per_second_rollout: Number = None
+    tokens_per_second_verification: Number = None
+    tokens_per_second_logprobs: Number = None
+    tokens_per_second_update: Number = None
+    goodput: Number = None
     """Tokens with a signal a second of the whole step."""
-    signal_share: float | None = None
+    signal_share: Number = None
     """The share of the sampled tokens that have a signal."""
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryFigures:
     """Memory in GiB: of the GPU at the end of a phase, and the most. None was not measured."""
 
     __pydantic_config__ = ConfigDict(alias_generator=lambda name: f"memory_{name}_gib")
 
-    awake: float | None = None
-    asleep: float | None = None
-    update: float | None = None
-    peak: float | None = None
+    awake: Number = None
+    asleep: Number = None
+    update: Number = None
+    peak: Number = None
     """Without a GPU it is that of the process."""
 
 
@@ -197,7 +197,7 @@ _UPDATE = TypeAdapter(UpdateFigures)
 _SECONDS = TypeAdapter(Seconds)
 _USE = TypeAdapter(TokenUse)
 _RATES = TypeAdapter(Rates)
-_MEMORY = TypeAdapter(Memory)
+_MEMORY = TypeAdapter(MemoryFigures)
 
 
 @dataclass(frozen=True)
@@ -214,15 +214,18 @@ class StepFigures:
     seconds: Seconds = Seconds()
     use: TokenUse = TokenUse()
     rates: Rates = Rates()
-    memory: Memory = Memory()
+    memory: MemoryFigures = MemoryFigures()
     stored: JsonObject | None = field(default=None, repr=False, compare=False)
     """The line from which it was read: an earlier version may have had other keys."""
 
     @property
-    def measured(self) -> float | None:
+    def measured(self) -> Number:
         """Return pass@1 of the first held-out set. Return None if it was not measured."""
-        first = self.held_out.get("")
-        return None if first is None else first.pass_at_1
+        return self.of_set("").pass_at_1
+
+    def of_set(self, name: str) -> HeldOut:
+        """Return the figures of a held-out set. They are None if it was not measured."""
+        return self.held_out.get(name, HeldOut())
 
     @property
     def row(self) -> JsonObject:
@@ -265,7 +268,7 @@ class StepFigures:
 
 History = Sequence[StepFigures]
 """The figures of each step, oldest first."""
-Value = Callable[[StepFigures], float | None]
+Value = Callable[[StepFigures], Number]
 """A function that reads one figure of a step."""
 
 
@@ -286,7 +289,7 @@ def held_out_row(sets: Mapping[str, HeldOut]) -> JsonObject:
     return row
 
 
-def _held_out_of(row: JsonObject, by_level: Mapping[str, float | None]) -> dict[str, HeldOut]:
+def _held_out_of(row: JsonObject, by_level: Mapping[str, Number]) -> dict[str, HeldOut]:
     """Return the held-out sets whose pass@1 is in a line, by name."""
     sets = {}
     for key in row:

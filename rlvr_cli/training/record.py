@@ -15,7 +15,7 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.step_figures import (
     BatchFigures,
     HeldOut,
-    Memory,
+    MemoryFigures,
     RestFigures,
     Seconds,
     StepFigures,
@@ -155,6 +155,6 @@ class StepRecord:
             seconds=seconds,
             use=use,
             rates=rates,
-            memory=Memory(**self.memory, peak=max(self.memory.values(), default=peak)),
+            memory=MemoryFigures(**self.memory, peak=max(self.memory.values(), default=peak)),
         )
         return StepResult(step, figures, batch.sampled, self.held_out, self.tokens)

@@ -87,7 +87,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Divergence:
+class DivergenceAfter:
     """The distance of the policy after an update from sampler and reference, in nats a token.
 
     None was not measured.
@@ -213,7 +213,7 @@ class Updater:
         samples.passes = torch.zeros(len(samples), dtype=torch.long)
         rng = random.Random(f"{seed}:{step}")
         sums = Sums()
-        after = Divergence()
+        after = DivergenceAfter()
         tokens = self._denominators(samples, every_row).tokens
         advance = counter(watch, "update", algo.epochs * tokens)
         has_ppo_penalty = algo.kl is not None and algo.kl.is_ppo_penalty
@@ -238,7 +238,7 @@ class Updater:
             )
         figures = UpdateFigures(
             **vars(sums.means),
-            **vars(after if sums.updates else Divergence()),
+            **vars(after if sums.updates else DivergenceAfter()),
             lr=optim.lr * factor,
             epochs=epochs,
             tokens_trained=tokens,
@@ -424,7 +424,7 @@ class Updater:
         )
 
     @torch.no_grad()
-    def _divergence_after(self, samples: Samples) -> Divergence:
+    def _divergence_after(self, samples: Samples) -> DivergenceAfter:
         """Compute the present policy's divergences from sampler and reference.
 
         They are means over the fresh rows, since carried ones are samples of older weights.
@@ -440,7 +440,9 @@ class Updater:
                 if values is not None:
                     sums[name] += batch.weight * (values * batch.mask).sum().double()
         totals = sum_values({name: float(total) for name, total in sums.items()})
-        return Divergence(**{name: total / denominators.tokens for name, total in totals.items()})
+        return DivergenceAfter(
+            **{name: total / denominators.tokens for name, total in totals.items()}
+        )
 
     def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
         tokens = {row: len(samples.response_ids[row]) for row in rows}

@@ -7,7 +7,7 @@ import pytest
 from rlvr_cli.core.step_figures import (
     BatchFigures,
     HeldOut,
-    Memory,
+    MemoryFigures,
     RestFigures,
     SampledFigures,
     Seconds,
@@ -33,7 +33,7 @@ FIGURES = StepFigures(
         "other": HeldOut(0.0, by_level={"2": 0.0}),
     },
     seconds=Seconds(rollout=1.5, step=2.0),
-    memory=Memory(peak=0.5),
+    memory=MemoryFigures(peak=0.5),
 )
 LINE = """\
 {"step": 3, "reward": 0.5, "pass@1": 0.25, "response_length": null, "sampled_entropy": null, \

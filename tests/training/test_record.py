@@ -15,7 +15,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.core.step_figures import (
     BatchFigures,
     HeldOut,
-    Memory,
+    MemoryFigures,
     Rates,
     Seconds,
     StepFigures,
@@ -118,7 +118,7 @@ def test_a_step_is_one_row(clock, throughput_arguments, no_update, trained):
     assert 0.05 < figures.memory.peak < 64
     seconds = Seconds(update=5.0, step=5.0, processor=2.5)
     sampled = rollout_metrics([group, group], has_format=False)
-    assert replace(figures, memory=Memory()) == StepFigures(
+    assert replace(figures, memory=MemoryFigures()) == StepFigures(
         step=4,
         sampled=sampled,
         batch=BatchFigures(
@@ -164,7 +164,7 @@ def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
             pass
     assert record.memory == {"update": 5.0, "awake": 7.0}
     figures = record.result(1, GroupBatch(0, Algorithm(), []), 0, None).figures
-    assert figures.memory == Memory(awake=7.0, update=5.0, peak=7.0)
+    assert figures.memory == MemoryFigures(awake=7.0, update=5.0, peak=7.0)
 
 
 def test_a_phase_ends_when_the_gpu_has_done_what_was_asked_of_it(monkeypatch, clock):
