@@ -21,7 +21,7 @@ from typing import Any
 
 from claims_report import kept_figures, report
 
-from rlvr_cli.cli.ablate import Wishes, plan_of, read_wishes
+from rlvr_cli.program.ablate import Wishes, plan_of, read_wishes
 from rlvr_cli.runs.ablation import run_figures
 from rlvr_cli.runs.summary import read_summary
 

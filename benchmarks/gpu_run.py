@@ -138,9 +138,9 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
     before = resident()
     import torch
 
-    from rlvr_cli.cli.train import start
     from rlvr_cli.config import resolve, set_layer
     from rlvr_cli.console.display import Display
+    from rlvr_cli.program.train import start
     from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
     from rlvr_cli.training.trainer import Trainer

@@ -26,8 +26,8 @@ import torch
 import transformers  # noqa: F401  (so that no life has to import it)
 from same_runs import MEASURED
 
-from rlvr_cli.cli import train  # noqa: F401  (the same)
 from rlvr_cli.cli.main import app
+from rlvr_cli.program import train  # noqa: F401  (the same)
 
 COMMAND = ["train"]
 SETTINGS = ("eval.limit=4", "eval.every=3", "checkpoint.keep=2", "checkpoint.every=1")

@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.algorithm.reward import OBJECT, RewardObjects
-from rlvr_cli.cli.problems import sample_problems, write_rows
-from rlvr_cli.cli.resolve import load, load_again, read_flags, say_model_settings
 from rlvr_cli.config import Config, Sets, flags_of
 from rlvr_cli.config.overlay import foreign_answer
 from rlvr_cli.config.problem_sets import canonical
@@ -19,6 +17,8 @@ from rlvr_cli.core.libraries import ignore_idle_warnings, other_verifiers
 from rlvr_cli.core.settings import Command
 from rlvr_cli.core.types import OnStep
 from rlvr_cli.core.versions import known_fault
+from rlvr_cli.program.problems import sample_problems, write_rows
+from rlvr_cli.program.resolve import load, load_again, read_flags, say_model_settings
 
 File = Path | str | None
 """A path, or None if there is none."""
@@ -126,8 +126,8 @@ def train(
     if resume is None and from_ is None:
         say_model_settings([resolved.model], display)
     # These modules load torch. A mistake in the settings is reported before that.
-    from rlvr_cli.cli.train import resume as go_on
-    from rlvr_cli.cli.train import start
+    from rlvr_cli.program.train import resume as go_on
+    from rlvr_cli.program.train import start
 
     trackers = track or ()
     if resume is not None:
@@ -210,7 +210,7 @@ def evaluate(
                 "--responses judges what is in its files; leave --model out, and give at most one "
                 "problem set, which has their gold answers"
             )
-        from rlvr_cli.cli.recorded import score
+        from rlvr_cli.program.recorded import score
 
         plain = load("responses", flags, set, _path(config))
         files, rows = _sources_and_rows(responses)
@@ -225,7 +225,7 @@ def evaluate(
     ]
     if configs[0].server.endpoint is None:
         say_model_settings([config.model for config in configs], display)
-    from rlvr_cli.cli.eval import eval_
+    from rlvr_cli.program.eval import eval_
 
     return eval_(configs, options, display, rows)
 
@@ -256,8 +256,8 @@ def sample(
     problems = sample_problems(resolved, texts, file, rows)
     if resolved.server.endpoint is None:
         say_model_settings([resolved.model], display)
-    from rlvr_cli.cli.eval import responder_of
     from rlvr_cli.data.rows import as_row
+    from rlvr_cli.program.eval import responder_of
 
     responses = responder_of(resolved).sample(resolved, problems, display, is_live)
     sampled = [as_row(response) for response in responses]

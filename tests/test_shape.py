@@ -15,9 +15,9 @@ import rlvr_cli
 import verifiers
 
 FLOORS = [
-    ["cli.main"],
-    ["api"],
     ["cli"],
+    ["api"],
+    ["program"],
     ["show"],
     ["runs"],
     ["training"],
@@ -31,8 +31,7 @@ FLOORS = [
     ["ranks"],
     ["core"],
 ]
-"""A package imports from itself and from floors below it. A module with a floor of its own is no
-part of its package here."""
+"""A package imports from itself and from floors below it."""
 VERIFIER_FLOORS = [
     ["__main__", "peer"],
     ["api"],
@@ -46,7 +45,7 @@ VERIFIER_FLOORS = [
 ]
 
 
-NODES = {"rlvr_cli": 89_004, "verifiers": 26_584}
+NODES = {"rlvr_cli": 93_358, "verifiers": 26_649}
 """How much each package says, in statements and expressions of its syntax trees. A feature raises
 it by what it says; layout, names, comments and constants are free."""
 SLACK = 0.01
@@ -182,7 +181,7 @@ def test_show_loads_no_torch_but_for_advantages(tmp_path, args):
 def test_library_code_does_not_print():
     package = Path(rlvr_cli.__file__).parent
     for path in package.rglob("*.py"):
-        if path.relative_to(package).parts[0] in ("cli", "console", "tiny"):
+        if path.relative_to(package).parts[0] in ("cli", "program", "console", "tiny"):
             continue
         called = {
             node.func.id

@@ -368,9 +368,9 @@ def ablate(
     rlvr train --resume take.
     """
     with reported_errors("the runs under way are saved; give the same command again to go on"):
-        from rlvr_cli.cli import ablate as command
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.errors import UserError
+        from rlvr_cli.program import ablate as command
 
         plan_file = f"recipes/ablations/ladder-{ladder}.yaml" if ladder else None
         if data and command.is_plan(data[0]):
@@ -427,10 +427,10 @@ def audit(
       rlvr audit --reward my_reward.py --responses responses.jsonl --format json
     """
     with reported_errors("nothing is kept"):
-        from rlvr_cli.cli.audit import audit as audit_reward
         from rlvr_cli.console.audit import show_audit
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.jsonl import write_jsonl_line
+        from rlvr_cli.program.audit import audit as audit_reward
 
         flags = {"reward": reward, "data": data, "limit": limit, "field": field}
         figures = audit_reward(flags, set_ or (), config, responses or (), way, Display(quiet))

@@ -8,7 +8,7 @@ from itertools import islice
 from rich.text import Text
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import StepLines, measured_of, measured_sets, print_curves
+from rlvr_cli.console.steps import StepLines, measured_of, measured_sets, points, print_curves
 from rlvr_cli.console.tables import Table, cell, in_words, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves

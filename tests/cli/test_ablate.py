@@ -18,10 +18,10 @@ from small_runs import made_metrics, made_row, made_run, write_rows
 
 import rlvr_cli
 from rlvr_cli.algorithm.choices import ALGORITHMS
-from rlvr_cli.cli.ablate import Wishes, merged, plan_of, read_wishes
 from rlvr_cli.config import as_yaml, resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import student
+from rlvr_cli.program.ablate import Wishes, merged, plan_of, read_wishes
 from rlvr_cli.runs.ablation import differing, run_figures
 
 PLANS = sorted((Path(rlvr_cli.__file__).parents[1] / "recipes" / "ablations").glob("*.yaml"))

@@ -370,7 +370,7 @@ def test_the_sets_are_listed_without_torch(rlvr):
     }
     code = (
         "import sys; from rlvr_cli.cli.listings import list_sets; list_sets(); "
-        "from rlvr_cli.cli.recorded import score; "
+        "from rlvr_cli.program.recorded import score; "
         "print({'torch', 'transformers', 'datasets'} & set(sys.modules), file=sys.stderr)"
     )
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

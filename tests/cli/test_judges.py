@@ -145,7 +145,7 @@ def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
 
 def test_judging_without_a_model_loads_no_torch():
     code = (
-        "import sys, rlvr_cli.cli.recorded\n"
+        "import sys, rlvr_cli.program.recorded\n"
         "print({'torch', 'transformers', 'sympy', 'math_verify'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -4,16 +4,16 @@ import re
 
 import pytest
 
-from rlvr_cli.cli.resolve import (
+from rlvr_cli.config import as_yaml, set_layer
+from rlvr_cli.config import resolve as resolve_layers
+from rlvr_cli.console.display import Display
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.program.resolve import (
     load,
     load_again,
     read_flags,
     say_model_settings,
 )
-from rlvr_cli.config import as_yaml, set_layer
-from rlvr_cli.config import resolve as resolve_layers
-from rlvr_cli.console.display import Display
-from rlvr_cli.core.errors import UserError
 
 
 def test_only_the_flags_that_were_given_count():

@@ -189,7 +189,7 @@ def test_the_judge_is_in_the_fingerprint(tmp_path, judge):
 
 
 def test_a_field_is_looked_for_before_anything_is_judged(monkeypatch):
-    monkeypatch.setattr("rlvr_cli.cli.recorded.judged", lambda *args: pytest.fail("judged"))
+    monkeypatch.setattr("rlvr_cli.program.recorded.judged", lambda *args: pytest.fail("judged"))
     args = ["eval", "--responses", "-", "--by", "lvl"]
     done = CliRunner().invoke(app, args, input=jsonl(RIGHT))
     assert done.exit_code == 2

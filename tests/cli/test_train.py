@@ -6,13 +6,13 @@ import re
 import pytest
 from conftest import jsonl
 
-from rlvr_cli.cli import train as module
-from rlvr_cli.cli.resolve import load_again
-from rlvr_cli.cli.train import resume, start
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display, print_step
 from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.files import MANIFEST, sha256
+from rlvr_cli.program import train as module
+from rlvr_cli.program.resolve import load_again
+from rlvr_cli.program.train import resume, start
 from rlvr_cli.runs.checkpoint import checkpoints
 from rlvr_cli.runs.preflight import settle
 

@@ -9,7 +9,6 @@ import yaml
 import rlvr_cli
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.kinds import Cispo, Clip, Mixed, SoftOverlong
-from rlvr_cli.cli.resolve import load_again
 from rlvr_cli.config import (
     MODEL_SETTINGS,
     Assignment,
@@ -25,6 +24,7 @@ from rlvr_cli.config import (
 )
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.yaml_text import LARGEST_YAML
+from rlvr_cli.program.resolve import load_again
 
 
 def test_later_layers_win_and_cells_of_the_preset_can_be_changed():

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import get_args
 
 import rlvr_cli
-from rlvr_cli.cli import resolve
 from rlvr_cli.config import SETTINGS, Config, overlay
 from rlvr_cli.core.settings import Section
+from rlvr_cli.program import resolve
 
 ALIASES = {
     ("algo", "algorithm"),

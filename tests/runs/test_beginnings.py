@@ -17,13 +17,13 @@ from small_trainer import has_even, make_trainer
 from transformers import PreTrainedModel
 
 from rlvr_cli.api import train
-from rlvr_cli.cli import train as module
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model import packing
 from rlvr_cli.model.adapter import trained
 from rlvr_cli.model.forward import choose_forward, own_logprobs
 from rlvr_cli.model.loading import load_model
 from rlvr_cli.model.policy import check_as_trained
+from rlvr_cli.program import train as module
 from rlvr_cli.ranks.group import local_shard
 from rlvr_cli.runs.checkpoint import save_checkpoint, state_of
 from rlvr_cli.runs.lifecycle import RunLifecycle

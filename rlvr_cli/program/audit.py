@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rlvr_cli import config
-from rlvr_cli.cli.resolve import read_flags
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.audit import AuditFigures
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.problems import ProblemSet, load_all
 from rlvr_cli.evaluation.imported import read_responses
+from rlvr_cli.program.resolve import read_flags
 from rlvr_cli.rewards.audit import Audit
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rewards.trials import WAYS

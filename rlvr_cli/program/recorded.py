@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
 from itertools import chain, islice
 
-from rlvr_cli.cli.eval import measure
 from rlvr_cli.config import Config
 from rlvr_cli.config.problem_sets import canonical
 from rlvr_cli.config.sections import DataConfig
@@ -30,6 +29,7 @@ from rlvr_cli.evaluation.publish import ReportOptions
 from rlvr_cli.evaluation.report import check_fields
 from rlvr_cli.evaluation.result_dir import ResultDirectory
 from rlvr_cli.evaluation.task import Deliver, Task
+from rlvr_cli.program.eval import measure
 from verifiers import OURS, ChatMarks, Format, Verdict, Verifier, open_judge
 
 _BATCH = 128

@@ -5,7 +5,6 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import Protocol
 
-from rlvr_cli.cli.problems import Sets, problem_sets, say_fields, say_resumed
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -17,6 +16,7 @@ from rlvr_cli.evaluation.figures import Cluster
 from rlvr_cli.evaluation.publish import ReportOptions, publish, read_baselines
 from rlvr_cli.evaluation.result_dir import PartialResult, ResultDirectory, file_names
 from rlvr_cli.evaluation.task import Task, TaskOutcome, carry_out
+from rlvr_cli.program.problems import Sets, problem_sets, say_fields, say_resumed
 from verifiers import open_judge
 
 
@@ -45,10 +45,10 @@ class Responder(Protocol):
 def responder_of(config: Config) -> Responder:
     """Return who gives the responses that a configuration asks for. Only models need torch."""
     if config.server.endpoint is not None:
-        from rlvr_cli.cli import served
+        from rlvr_cli.program import served
 
         return served
-    from rlvr_cli.cli import local
+    from rlvr_cli.program import local
 
     return local
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from rlvr_cli.cli.problems import Sets
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, LiveResponse, show_verdict
 from rlvr_cli.core.report import Sampling
@@ -24,6 +23,7 @@ from rlvr_cli.evaluation.fingerprint import (
 from rlvr_cli.evaluation.measure import evaluate, prompt_seeds, respond
 from rlvr_cli.evaluation.task import Deliver, Task
 from rlvr_cli.model.loading import model_files
+from rlvr_cli.program.problems import Sets
 from rlvr_cli.ranks.group import broadcast_from_first, is_first
 from rlvr_cli.runs.narration import say_policy, say_template, warn_of_bad_golds
 from rlvr_cli.setup.plan import Plan, asks_for_boxed, plan_evaluation, plan_for

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cached_property
 
-from rlvr_cli.cli.problems import Sets
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -19,6 +18,7 @@ from rlvr_cli.evaluation.fingerprint import data_hash, fingerprint, judging_by, 
 from rlvr_cli.evaluation.imported import judged
 from rlvr_cli.evaluation.served import NoReplyError, Outcome, Request, Server
 from rlvr_cli.evaluation.task import Deliver, Task
+from rlvr_cli.program.problems import Sets
 from rlvr_cli.setup.plan import choose_format, with_boxed_prompt
 from verifiers import OURS, Format, Verifier, open_judge
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from rlvr_cli.cli.resolve import load, read_flags, shipped
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -18,6 +17,7 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, read_yaml
 from rlvr_cli.evaluation.curves import Figure
 from rlvr_cli.model.loading import default_device
+from rlvr_cli.program.resolve import load, read_flags, shipped
 from rlvr_cli.runs.ablation import ARM_NAME, Plan, make_runs, probe
 from rlvr_cli.show.ablation import publish
 
