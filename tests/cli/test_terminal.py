@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from forked import Fork
+from small_runs import made_figures
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import StepLines, print_curves
@@ -70,18 +71,19 @@ def test_a_run_in_a_narrow_terminal_without_colors(tmp_path):
 
 def resized() -> None:
     rows = [{"step": n, "reward": 0.5, "held_out_pass@1": n / 9} for n in (1, 2)]
+    history = list(map(made_figures, rows))
     display = Display()
     lines = StepLines(display, 2, True)
     with display.progress("training", 2) as bar:
         bar.enter("rollout", 112, 256, 0)
-        lines.show(rows[0], True)
+        lines.show(history[0], True)
         bar.tick()
         display.say("wide", "word " * 30)
         fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
         bar.enter("update", 1, 4, 0)
-        lines.show(rows[1], True)
+        lines.show(history[1], True)
         bar.tick()
-    print_curves([rows], display)
+    print_curves([history], display)
 
 
 def test_a_terminal_that_grows_under_a_bar(tmp_path):
