@@ -9,7 +9,7 @@ import random
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.types import Group, SamplingParams
 from rlvr_cli.data.problems import load_problems
-from rlvr_cli.evaluation.measure import evaluate
+from rlvr_cli.evaluation.sampling import evaluate
 from rlvr_cli.setup.plan import plan_for
 from rlvr_cli.setup.prompts import prompts_for
 from rlvr_cli.setup.session import open_session

@@ -63,7 +63,7 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
     from trl import GRPOConfig, GRPOTrainer
 
-    from rlvr_cli.config.templates import TEMPLATES
+    from rlvr_cli.config.built_in import TEMPLATES
 
     torch.set_num_threads(1)
     tokenizer = AutoTokenizer.from_pretrained(model, padding_side="left")

@@ -30,8 +30,8 @@ from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.data.rows import response_row
-from rlvr_cli.evaluation.measure import evaluate
 from rlvr_cli.evaluation.result_dir import PartialResult
+from rlvr_cli.evaluation.sampling import evaluate
 from rlvr_cli.model.card import present_card
 from rlvr_cli.model.loading import default_device, load_model
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm

@@ -4,7 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import field_validator
@@ -12,7 +12,7 @@ from pydantic import field_validator
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.core.settings import Section, setting
-from rlvr_cli.core.types import WITHOUT_VERDICT, Response
+from rlvr_cli.core.types import WITHOUT_VERDICT, Group, Response
 from verifiers import Verdict, Verification
 
 MAJORITY = "majority"
@@ -136,6 +136,17 @@ def reward(verification: Verification, correct: float = 1.0, wrong: float = -1.0
     if verification.score is not None:
         return wrong + (correct - wrong) * verification.score
     return correct if verification.verdict is Verdict.CORRECT else wrong
+
+
+def by_verdict(group: Group) -> Group:
+    """Return the group with its responses rewarded by their verdicts alone, as an evaluation
+    does."""
+    rollouts = []
+    for rollout in group.rollouts:
+        verification = rollout.verification
+        value = None if verification is None else reward(verification)
+        rollouts.append(replace(rollout, reward=value))
+    return replace(group, rollouts=tuple(rollouts))
 
 
 def combine_rewards(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config import Config
-from rlvr_cli.config.problem_sets import known_sets
+from rlvr_cli.config.built_in import known_sets
 from rlvr_cli.console.display import print_list
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import default_in_words, settings_of

@@ -106,7 +106,7 @@ def train(
     Piped, stdout carries one JSON object of metrics per step.
     """
     with reported_errors():
-        from rlvr_cli import api
+        import rlvr_cli.api as api
         from rlvr_cli.cli.listings import list_algorithms, list_settings
         from rlvr_cli.config import as_yaml
         from rlvr_cli.console.display import Display, print_step
@@ -211,7 +211,7 @@ def eval_(
             from rlvr_cli.cli.listings import list_sets
 
             return list_sets()
-        from rlvr_cli import api
+        import rlvr_cli.api as api
         from rlvr_cli.console.display import Display
 
         if not responses:
@@ -482,7 +482,7 @@ def sample(
     response, in the rows of rlvr eval; with --out it stays empty.
     """
     with reported_errors("responses that are not written yet are lost"):
-        from rlvr_cli import api
+        import rlvr_cli.api as api
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.jsonl import jsonl_line
 

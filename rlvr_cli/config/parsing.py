@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import get_args
 
-from rlvr_cli.config.problem_sets import canonical
+from rlvr_cli.config.built_in import canonical
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading
 from rlvr_cli.core.text import LONGEST_ANSWER, shortened

@@ -8,8 +8,8 @@ from pydantic import Field, model_validator
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.algorithm.reward import RewardConfig
+from rlvr_cli.config.built_in import refused_template
 from rlvr_cli.config.parsing import read_field_paths, read_sources, read_system
-from rlvr_cli.config.templates import refused_template
 from rlvr_cli.core.settings import Command, Section, Use, setting
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.model.settings import LoraConfig, OptimConfig, Precision

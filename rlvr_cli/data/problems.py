@@ -4,6 +4,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,6 +29,8 @@ Draw = tuple[int, int]
 """A place in the order of problems, and the problem there."""
 _SHOWN_BAD_LINES = 5
 _SHOWN_VALUES = 20
+_SHOWN_GOLD = 40
+"""Characters of a gold answer in a message."""
 _MOST_ROWS = 10_000_000
 _WOKEN_SHARE = 0.1
 """The share of resting problems that is drawn anyway: each is seen every tenth pass on average,
@@ -265,3 +268,35 @@ def read_rows(
         return
     messages.append(f"{bad} bad of {bad + count} lines; mend them, or go on with --skip-bad")
     raise UserError("\n".join(messages))
+
+
+def check_problems(
+    problems: Iterable[tuple[str, Problem]], repeated: bool, sets: Iterable[str] = repeat("")
+) -> None:
+    """Raise UserError if two problems of one set share an id, or one problem has two gold answers.
+
+    `problems` are pairs of a place (`file:line`) and a problem. With `repeated` a problem may occur
+    again. `sets` names the set of each. Sets that are called as their files share their texts.
+    """
+    by_id: dict[tuple[str, str], tuple[str, Problem]] = {}
+    by_text: dict[tuple[str, str], tuple[str, Problem]] = {}
+    for (place, problem), name in zip(problems, sets, strict=False):
+        first_place, first = by_id.setdefault((name, problem.id), (place, problem))
+        is_same = first.problem.strip() == problem.problem.strip()
+        if first is not problem and not (repeated and is_same):
+            raise UserError(
+                f"{place}: the id {problem.id} is that of another problem ({first_place}); "
+                "every problem needs an id of its own"
+            )
+        twins = [(first_place, first)]
+        if problem.problem:
+            scope = "" if name == place.rpartition(":")[0] else name
+            twins.append(by_text.setdefault((scope, problem.problem), (place, problem)))
+        for twin_place, twin in twins:
+            if twin.answer != problem.answer:
+                gold = (problem.answer or "")[:_SHOWN_GOLD]
+                twin_gold = (twin.answer or "")[:_SHOWN_GOLD]
+                raise UserError(
+                    f"{place}: problem {problem.id} has two different gold answers, {gold!r}, "
+                    f"{twin_gold!r} in {twin_place}"
+                )

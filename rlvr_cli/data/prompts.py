@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rlvr_cli.config.templates import TEMPLATES, is_inline_template
+from rlvr_cli.config.built_in import TEMPLATES, is_inline_template
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import reading
 from rlvr_cli.core.limits import bounded

@@ -16,7 +16,7 @@ from typing import IO, Annotated, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rlvr_cli.config.problem_sets import known_sets, normal_name, sets_by_normal_name
+from rlvr_cli.config.built_in import known_sets, normal_name, sets_by_normal_name
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import bounded_lines, json_values, parse_json

@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 from pathlib import Path
 from typing import get_args
 
@@ -71,8 +71,6 @@ OTHER_REASONS = {
 _BATCH = 512
 """Responses that are judged between two ticks of the progress bar."""
 _SHOWN_REASONS = 5
-_SHOWN_GOLD = 40
-"""Characters of a gold answer in a message."""
 _ID_DIGITS = 12
 _NUMBER_DIGITS = 12
 _MOST_TOKENS = 1 << 31
@@ -391,38 +389,6 @@ def source_names(sources: Sequence[str]) -> list[str]:
         if len(set(names)) == len(names):
             return names
     return list(sources)
-
-
-def check_problems(
-    problems: Iterable[tuple[str, Problem]], repeated: bool, sets: Iterable[str] = repeat("")
-) -> None:
-    """Raise UserError if two problems of one set share an id, or one problem has two gold answers.
-
-    `problems` are pairs of a place (`file:line`) and a problem. With `repeated` a problem may occur
-    again. `sets` names the set of each. Sets that are called as their files share their texts.
-    """
-    by_id: dict[tuple[str, str], tuple[str, Problem]] = {}
-    by_text: dict[tuple[str, str], tuple[str, Problem]] = {}
-    for (place, problem), name in zip(problems, sets, strict=False):
-        first_place, first = by_id.setdefault((name, problem.id), (place, problem))
-        is_same = first.problem.strip() == problem.problem.strip()
-        if first is not problem and not (repeated and is_same):
-            raise UserError(
-                f"{place}: the id {problem.id} is that of another problem ({first_place}); "
-                "every problem needs an id of its own"
-            )
-        twins = [(first_place, first)]
-        if problem.problem:
-            scope = "" if name == place.rpartition(":")[0] else name
-            twins.append(by_text.setdefault((scope, problem.problem), (place, problem)))
-        for twin_place, twin in twins:
-            if twin.answer != problem.answer:
-                gold = (problem.answer or "")[:_SHOWN_GOLD]
-                twin_gold = (twin.answer or "")[:_SHOWN_GOLD]
-                raise UserError(
-                    f"{place}: problem {problem.id} has two different gold answers, {gold!r}, "
-                    f"{twin_gold!r} in {twin_place}"
-                )
 
 
 def row_format(responses: Sequence[Response]) -> Format:

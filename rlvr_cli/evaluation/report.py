@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rlvr_cli.config.problem_sets import known_sets
+from rlvr_cli.config.built_in import known_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.figures import Estimate, PairedDifference
 from rlvr_cli.core.report import Comparison, Entry, Fingerprint, Speed

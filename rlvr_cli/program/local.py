@@ -20,15 +20,14 @@ from rlvr_cli.evaluation.fingerprint import (
     model_hash,
     prompts_hash,
 )
-from rlvr_cli.evaluation.measure import evaluate, prompt_seeds, respond
+from rlvr_cli.evaluation.sampling import evaluate, prompt_seeds, respond
 from rlvr_cli.evaluation.task import Deliver, Task
 from rlvr_cli.model.loading import model_files
 from rlvr_cli.program.problems import Sets
 from rlvr_cli.ranks.group import broadcast_from_first, is_first
-from rlvr_cli.runs.narration import say_policy, say_template, warn_of_bad_golds
 from rlvr_cli.setup.plan import Plan, asks_for_boxed, plan_evaluation, plan_for
-from rlvr_cli.setup.prompts import prompts_for
-from rlvr_cli.setup.session import Session, open_session
+from rlvr_cli.setup.prompts import prompts_for, say_template, warn_of_bad_golds
+from rlvr_cli.setup.session import Session, open_session, say_policy
 from verifiers import OURS, Format, Verifier
 
 is_writer = is_first

@@ -11,9 +11,8 @@ from rlvr_cli.core.jsonl import JsonObject, jsonl_line
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Problem
-from rlvr_cli.data.problems import ProblemSet, joined, load_all
+from rlvr_cli.data.problems import ProblemSet, check_problems, joined, load_all
 from rlvr_cli.data.sources import FILE_TYPES
-from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.evaluation.publish import ReportOptions
 from rlvr_cli.evaluation.report import check_fields
 from rlvr_cli.evaluation.result_dir import PartialResult

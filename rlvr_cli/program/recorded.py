@@ -5,7 +5,7 @@ from functools import partial
 from itertools import chain, islice
 
 from rlvr_cli.config import Config
-from rlvr_cli.config.problem_sets import canonical
+from rlvr_cli.config.built_in import canonical
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -13,11 +13,10 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Label, Problem, Response, by_key
-from rlvr_cli.data.problems import ProblemSet, load_problems
+from rlvr_cli.data.problems import ProblemSet, check_problems, load_problems
 from rlvr_cli.evaluation.figures import field_value
 from rlvr_cli.evaluation.fingerprint import data_hash, fingerprint, judging_by
 from rlvr_cli.evaluation.imported import (
-    check_problems,
     judged,
     origin_of,
     read_responses,

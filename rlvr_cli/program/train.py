@@ -8,15 +8,14 @@ from pathlib import Path
 
 from rlvr_cli.algorithm.reward import RewardObjects
 from rlvr_cli.config import Config
-from rlvr_cli.config.problem_sets import canonical
+from rlvr_cli.config.built_in import canonical
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import first_written
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, OnStep, Prompt
-from rlvr_cli.data.problems import ProblemSet, load_all
+from rlvr_cli.data.problems import ProblemSet, check_problems, load_all
 from rlvr_cli.data.sources import bare_name, has_split
-from rlvr_cli.evaluation.imported import check_problems
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first

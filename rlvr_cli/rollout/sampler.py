@@ -2,23 +2,23 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rlvr_cli.algorithm.reward import RewardConfig
+from rlvr_cli.algorithm.reward import RewardConfig, by_verdict
 from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.types import Completion, Group, Prompt, Rollout, SamplingParams
-from rlvr_cli.ranks.exchange import JudgedGroups, exchange_groups
 from rlvr_cli.ranks.group import share, world
 from rlvr_cli.rewards.majority import with_majority
-from rlvr_cli.rewards.rewarder import Pending, Rewarder
 from rlvr_cli.rollout.engines.base import CompletionStream, Engine, Listener
 from verifiers import Verifier
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from rlvr_cli.rewards.rewarder import Pending, Rewarder
 
 
 @dataclass
@@ -49,7 +49,7 @@ class Sampler:
         self,
         prompts: Sequence[Prompt],
         stream: CompletionStream,
-        rewarder: Rewarder | None = None,
+        rewarder: "Rewarder | None" = None,
         weight_version: int = 0,
         on_group: Callable[[Group], None] = lambda group: None,
     ) -> list[Group]:
@@ -58,8 +58,10 @@ class Sampler:
         They are in the order of the prompts. `on_group` gets each one when it is finished.
         """
         groups: dict[int, Group] = {}
-        judged = self._judge_stream(prompts, stream, rewarder or Rewarder(), weight_version)
+        judged = self._judge_stream(prompts, stream, rewarder, weight_version)
         if world() > 1:
+            from rlvr_cli.ranks.exchange import exchange_groups
+
             judged = exchange_groups(prompts, judged)
         with closing(stream):  # after an error or a signal the engine gives up the rest
             for index, group in judged:
@@ -71,12 +73,13 @@ class Sampler:
         self,
         prompts: Sequence[Prompt],
         stream: CompletionStream,
-        rewarder: Rewarder,
+        rewarder: "Rewarder | None",
         weight_version: int,
-    ) -> JudgedGroups:
+    ) -> Iterator[tuple[int, Group]]:
         """Yield this process's groups, each as (prompt index, group), in the order of sampling.
 
-        The user's functions run on a group while the next ones are sampled.
+        The user's functions run on a group while the next ones are sampled. Without a rewarder the
+        verdicts alone are rewarded.
         """
         indices = share(range(len(prompts)))
         queue: deque[tuple[int, Group, list[Pending]]] = deque()
@@ -84,14 +87,19 @@ class Sampler:
             raise_if_interrupted()
             started = time.perf_counter()
             index = indices[position]
-            group = self._judged_group(prompts[index], completions, weight_version, rewarder.config)
+            reward = None if rewarder is None else rewarder.config
+            group = self._judged_group(prompts[index], completions, weight_version, reward)
             self.seconds += time.perf_counter() - started
+            if rewarder is None:
+                yield index, by_verdict(group)
+                continue
             texts = [rollout.text for rollout in group.rollouts]
             queue.append((index, group, rewarder.start(group.prompt.problem, texts)))
             while queue and all(future.done() for future in queue[0][2]):
                 index, group, pending = queue.popleft()
                 yield index, rewarder.reward(group, pending)
         for index, group, pending in queue:
+            assert rewarder is not None
             yield index, rewarder.reward(group, pending)
 
     def _judged_group(
@@ -99,7 +107,7 @@ class Sampler:
         prompt: Prompt,
         completions: Sequence[Completion],
         weight_version: int,
-        reward: RewardConfig,
+        reward: RewardConfig | None,
     ) -> Group:
         """Detokenize the completions of a prompt. Judge them if the problem has an answer, and let
         them vote if the majority is rewarded."""
@@ -118,7 +126,7 @@ class Sampler:
                 for rollout, verification in zip(rollouts, verifications, strict=True)
             ]
         group = Group(prompt, tuple(rollouts), weight_version)
-        if reward.has_majority:
+        if reward is not None and reward.has_majority:
             group = with_majority(group, attempts, self.verifier, reward)
         return group
 

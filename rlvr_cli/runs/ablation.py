@@ -20,7 +20,7 @@ import yaml
 from pydantic import Field
 
 from rlvr_cli.config import Config, resolve, run_layer
-from rlvr_cli.config.templates import TEMPLATES
+from rlvr_cli.config.built_in import TEMPLATES
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading, write_atomically

@@ -17,15 +17,11 @@ from rlvr_cli.evaluation.held_out import Measured, MeasuredSets
 from rlvr_cli.runs.guards import MORE_SIGNAL
 from rlvr_cli.runs.preflight import to_judge
 from rlvr_cli.runs.summary import Best
-from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
-from rlvr_cli.setup.session import Session
+from rlvr_cli.setup.prompts import warn_of_bad_golds
+from rlvr_cli.setup.session import Session, say_policy
 from rlvr_cli.training.throughput import RunThroughput
 from rlvr_cli.training.trainer import Trainer
-from verifiers import Verifier
 
-# Characters of the name of a problem, or of a gold answer, that are shown.
-_SHORT = 60
-_SHOWN_GOLDS = 5
 # Characters of a question that fits a command line.
 _LONGEST_QUESTION = 60
 
@@ -48,22 +44,6 @@ def warn_of_unjudged(figures: Measured, display: Display) -> None:
             f"{plural(figures.unjudged, 'response')} could not be judged (timeout, bad gold); "
             "pass@1 leaves them out"
         )
-
-
-def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
-    """Warn of the first gold answers that the judge cannot read. Their responses never count."""
-    bad = unreadable_golds(prompts, judge)
-    for problem in bad[:_SHOWN_GOLDS]:
-        gold = (problem.answer or "")[:_SHORT]
-        display.warn(f"problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read")
-    if len(bad) > _SHOWN_GOLDS:
-        display.warn(f"… and {len(bad) - _SHOWN_GOLDS} more gold answers")
-
-
-def say_policy(name: str, session: Session, display: Display) -> None:
-    """Say which policy is sampled, on which device, and with which versions of the libraries."""
-    display.say("policy", f"{name}: {session.description}")
-    display.say("versions", session.versions)
 
 
 def announce_run(
@@ -151,14 +131,6 @@ def _optimizer_in_words(config: Config) -> str:
         f"{rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
         f"{optim.lr:g}{warmup}"
     )
-
-
-def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:
-    """Warn of a missing chat template. Say so if it opens <think> by itself."""
-    if session.policy.tokenizer.chat_template is None:
-        display.warn(NO_TEMPLATE)
-    elif prompts and prompts[0].think_open:
-        display.say("template", "opens <think> by itself; responses are judged as if they began so")
 
 
 def say_measured(sets: Mapping[str, Measured], moment: str, display: Display) -> None:

@@ -14,7 +14,7 @@ from rlvr_cli.model.packing import AttentionSizes, attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
 from rlvr_cli.model.settings import SIXTEEN_BITS, LoraConfig
 from rlvr_cli.ranks.group import world
-from rlvr_cli.rollout.engines.vllm_engine import SEQUENCES
+from rlvr_cli.rollout.engines.base import SEQUENCES
 from rlvr_cli.setup.machine import Machine
 from rlvr_cli.setup.plan import is_sharded, samples_a_copy, with_values
 

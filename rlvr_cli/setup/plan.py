@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Literal
 
 from rlvr_cli.config import Config
-from rlvr_cli.config.problem_sets import known_sets
+from rlvr_cli.config.built_in import TEMPLATES, known_sets
 from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig
-from rlvr_cli.config.templates import TEMPLATES
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.limits import thread_limit
 from rlvr_cli.core.types import SamplingParams

@@ -1,17 +1,18 @@
 """Load what a command samples and trains with: rewards, models, engine and verifier."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from rlvr_cli.algorithm.parts import load_parts
 from rlvr_cli.algorithm.reward import RewardConfig, RewardObjects
 from rlvr_cli.config import Config
+from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.signals import raise_if_interrupted
@@ -24,7 +25,6 @@ from rlvr_cli.model.loading import LoadedModel, cast, load_model, model_outline,
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.model.settings import SIXTEEN_BITS
 from rlvr_cli.ranks.group import broadcast_from_first, gather, shard, world
-from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
@@ -41,6 +41,9 @@ from rlvr_cli.setup.memory import Memory, read_shapes
 from rlvr_cli.setup.plan import Plan, is_sharded, samples_a_copy, with_values
 from verifiers import Verifier
 
+if TYPE_CHECKING:
+    from rlvr_cli.rewards.rewarder import Rewarder
+
 
 @dataclass(frozen=True)
 class Session:
@@ -54,12 +57,20 @@ class Session:
     device: torch.device
     """Where the engine samples and the trainer computes. The policy's weights may be on the CPU."""
     memory: Memory
-    rewarder: Rewarder = field(default_factory=Rewarder)
+    opened_rewarder: "Rewarder | None" = None
+    """None in an evaluation, which rewards by verdicts alone."""
     teacher: LoadedModel | None = None
     teacher_forward: Forward = PACKED
 
+    @cached_property
+    def rewarder(self) -> "Rewarder":
+        """Return what rewards responses in training, by default the verdicts."""
+        from rlvr_cli.rewards.rewarder import Rewarder
+
+        return self.opened_rewarder or Rewarder()
+
     @property
-    def clocks(self) -> dict[str, Sampler | Rewarder]:
+    def clocks(self) -> "dict[str, Sampler | Rewarder]":
         """Return the objects that time verdicts and rewards, by the name of the phase."""
         return {"verification": self.sampler, "reward": self.rewarder}
 
@@ -92,22 +103,18 @@ def open_session(
     template may write the `date` of the first process, unless the settings have another. `objects`
     are the function objects among the rewards, by name.
     """
-    reward = plan.config.reward if training else RewardConfig()
     warning = untried_versions(libraries(plan.config.engine))
     if warning:
         LOG.warning("warning    %s", warning)
-    with (
-        Rewarder(
-            reward,
-            plan.config.rollout.max_tokens,
-            advantage=plan.config.algorithm.advantage,
-            objects=objects,
-        ) as rewarder,
-        Verifier(format=plan.answer_format) as verifier,
-    ):
-        config = plan.config.model_copy(update={"reward": reward})
-        config = with_values(config, "reward", sources=rewarder.sources)
+    with ExitStack() as stack:
+        verifier = stack.enter_context(Verifier(format=plan.answer_format))
+        config = plan.config.model_copy(update={"reward": RewardConfig()})
+        rewarder = None
         if training:
+            from rlvr_cli.algorithm.parts import load_parts
+
+            rewarder = stack.enter_context(_rewarder(plan.config, objects))
+            config = with_values(plan.config, "reward", sources=rewarder.sources)
             config = with_values(config, "algorithm", sources=load_parts(config.algorithm))
         memory, config = fit_to_machine(config, training)
         device = torch.device(memory.machine.device)
@@ -147,13 +154,31 @@ def open_session(
                 forward=forward,
                 device=device,
                 memory=memory,
-                rewarder=rewarder,
+                opened_rewarder=rewarder,
                 teacher=models.teacher,
                 teacher_forward=teacher_forward,
             )
         finally:
             engine.close()
             torch.set_num_threads(threads)
+
+
+def _rewarder(config: Config, objects: RewardObjects | None) -> "Rewarder":
+    """Load the rewards of a run."""
+    from rlvr_cli.rewards.rewarder import Rewarder
+
+    return Rewarder(
+        config.reward,
+        config.rollout.max_tokens,
+        advantage=config.algorithm.advantage,
+        objects=objects,
+    )
+
+
+def say_policy(name: str, session: Session, display: Display) -> None:
+    """Say which policy is sampled, on which device, and with which versions of the libraries."""
+    display.say("policy", f"{name}: {session.description}")
+    display.say("versions", session.versions)
 
 
 def libraries(engine: str) -> list[str]:

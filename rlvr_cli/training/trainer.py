@@ -16,8 +16,9 @@ from rlvr_cli.core.types import Group, Label, Prompt, Response, by_key
 from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.data.prompts import prompts_digest
 from rlvr_cli.evaluation.held_out import Measured, held_out_sets
-from rlvr_cli.evaluation.measure import respond, summarize
+from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.result_dir import PartialResult
+from rlvr_cli.evaluation.sampling import respond
 from rlvr_cli.evaluation.task import Task, carry_out
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.rollout.engines.base import CompletionStream

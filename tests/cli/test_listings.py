@@ -7,7 +7,7 @@ from rich.text import Text
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.cli.listings import list_algorithms, list_sets
-from rlvr_cli.config.problem_sets import known_sets
+from rlvr_cli.config.built_in import known_sets
 from rlvr_cli.data.sources import find_spec
 from verifiers.gym import ACCEPTED
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rlvr_cli.config.problem_sets import canonical, known_sets
+from rlvr_cli.config.built_in import canonical, known_sets
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr_cli.config.problem_sets import known_sets
+from rlvr_cli.config.built_in import known_sets
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.data import problems as problems_module
 from rlvr_cli.data.problems import ProblemOrder, load_problems

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from rlvr_cli.config.templates import TEMPLATES
+from rlvr_cli.config.built_in import TEMPLATES
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.prompts import render_prompts, template_text, turn_end

@@ -7,7 +7,7 @@ import json
 import datasets
 import pytest
 
-from rlvr_cli.config.problem_sets import canonical
+from rlvr_cli.config.built_in import canonical
 from rlvr_cli.core import jsonl
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.data import sources

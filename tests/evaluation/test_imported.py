@@ -9,10 +9,10 @@ from conftest import jsonl
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Label, Origin, Problem, Response, by_key
+from rlvr_cli.data.problems import check_problems
 from rlvr_cli.data.rows import as_row
 from rlvr_cli.evaluation import imported
 from rlvr_cli.evaluation.imported import (
-    check_problems,
     judged,
     read_responses,
     refuse_repeated,

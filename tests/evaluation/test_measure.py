@@ -9,7 +9,8 @@ from rlvr_cli.core.step_figures import held_out_row
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.held_out import Measured, held_out_sets
-from rlvr_cli.evaluation.measure import evaluate, prompt_seeds, summarize
+from rlvr_cli.evaluation.measure import summarize
+from rlvr_cli.evaluation.sampling import evaluate, prompt_seeds
 
 
 def measured(groups, params, has_format=True) -> Measured:

@@ -15,13 +15,12 @@ from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.runs.narration import (
-    say_template,
     say_throughput,
     say_what_is_next,
-    warn_of_bad_golds,
     warn_of_outcome,
     warn_of_unjudged,
 )
+from rlvr_cli.setup.prompts import say_template, warn_of_bad_golds
 from rlvr_cli.training.throughput import RunThroughput, TokenCounts
 from verifiers import Verdict
 

@@ -21,6 +21,8 @@ CompletionStream = Generator[FinishedGroup]
 """Groups as they finish, in any order."""
 NamedTensors = Iterable[tuple[str, Tensor]]
 """Weights by name."""
+SEQUENCES = 512
+"""The most responses that vLLM decodes together."""
 _SCORED = 8
 """Tokens a prompt on which an engine is compared with the model at the start."""
 

@@ -29,6 +29,7 @@ from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
 from rlvr_cli.ranks.group import is_joined, world
 from rlvr_cli.rollout.engines.base import (
+    SEQUENCES,
     CompletionStream,
     Engine,
     Listener,
@@ -37,8 +38,6 @@ from rlvr_cli.rollout.engines.base import (
     refuse_prompts,
 )
 
-SEQUENCES = 512
-"""The most responses that are decoded together."""
 _BATCH_TOKENS = 8192
 _GRAPHS = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, SEQUENCES]
 """The batch sizes of which vLLM captures a CUDA graph, and to which it pads others. Its default is
