@@ -10,7 +10,6 @@ from rlvr_cli.core.text import opens_thought
 
 try:
     from verifiers import Attempt, Format, Verdict, Verification
-    from verifiers.gym import place_of
 except ImportError:
     from rlvr_cli.core.libraries import other_verifiers
 
@@ -189,6 +188,8 @@ class Response:
     @property
     def attempt(self) -> Attempt:
         """Return the response and its gold answer as a verifier takes them."""
+        from verifiers.gym import place_of
+
         return Attempt(
             self.text,
             self.problem.answer or "",

@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple, TypeGuard
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import LONGEST_ANSWER, format_value, shortened
 from rlvr_cli.core.types import FieldName, Problem, Turn
-from verifiers import boxed_answer, restored_commands
 from verifiers.names import ANSWERS, OTHER_RESPONSES, RESPONSES
 
 GoldPlace = Literal["text", "hashes", "boxed"]
@@ -508,6 +507,9 @@ def gold_and_place(
         if not math.isfinite(value):
             raise BadRowError(f"field {field} is not a finite number")
         return _plain_number(value), ""
+    # The grammar takes a third of a second to load, and not every command reads a gold answer.
+    from verifiers import boxed_answer, restored_commands
+
     text = restored_commands(str(value)).strip()
     place = ""
     _, hashes, end = text.rpartition("\n")[2].partition(_HASHES)

@@ -12,7 +12,6 @@ from itertools import chain, islice, zip_longest
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import printable, shortened
-from verifiers.gym import FIELD, VALUES, settings_of
 from verifiers.workers.pool import GYM, Pool, WorkerLostError
 
 PREFIX = "gym:"
@@ -38,6 +37,8 @@ def problems(source: str, split: str) -> Iterator[JsonObject]:
 
     Raises UserError if a generator is refused or not known, lacks a setting, fails or does not end.
     """
+    from verifiers.gym import settings_of
+
     names, mark, query = source.removeprefix(PREFIX).partition("?")
     parts = []
     with closing(Pool(workers=1, timeout=_BATCH_S, memory_mb=_MEMORY_MB, judge=GYM)) as pool:
@@ -56,6 +57,8 @@ def problems(source: str, split: str) -> Iterator[JsonObject]:
 
 def _problems(pool: Pool, generator: str, split: str) -> Iterator[JsonObject]:
     """Yield distinct problems of a generator until it makes no more."""
+    from verifiers.gym import FIELD, VALUES
+
     name = generator.partition("?")[0]
     number = _FIRST[split]
     newest = number

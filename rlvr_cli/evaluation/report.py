@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from rlvr_cli.config.built_in import known_sets
 from rlvr_cli.core.errors import UserError
@@ -29,7 +30,10 @@ from rlvr_cli.evaluation.figures import (
     tally_of,
 )
 from rlvr_cli.evaluation.fingerprint import differences
-from verifiers import Format, Verifier
+from verifiers import Format
+
+if TYPE_CHECKING:
+    from verifiers import Verifier
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Result:
         return "any" if judging is None else judging.answer_format
 
 
-def count_any_form(result: Result, verifier: Verifier) -> Result:
+def count_any_form(result: Result, verifier: "Verifier") -> Result:
     """Add pass@1 of answers in any form, if the verdicts ask for one form.
 
     `verifier` must take any form. It judges the responses that are not right already.
