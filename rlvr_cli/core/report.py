@@ -10,6 +10,9 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.types import SamplingParams
 from verifiers import OURS, Format
 
+REPORT_VERSION = 1
+"""The version of `report.json`. It rises with a change that earlier versions would read wrongly."""
+
 
 @dataclass(frozen=True)
 class Judging:
@@ -188,6 +191,7 @@ class Report:
             "results": [comparison.row for comparison in self.compared],
         }
         return {
+            "version": REPORT_VERSION,
             "created": self.created,
             "command": self.command,
             "results": [entry.row for entry in self.entries],

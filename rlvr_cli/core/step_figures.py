@@ -15,6 +15,8 @@ from rlvr_cli.core.stored import Count, Finite, Stored
 
 Number = float | None
 """A figure. None is one of nothing, or one that was not measured."""
+LINE_VERSION = 1
+"""The version of a line. It rises with a change that earlier versions would read wrongly."""
 _REWARD = "reward/"
 _MEASURED = "held_out_pass@1"
 
@@ -30,6 +32,7 @@ class _Line(Stored):
     mixed_share: Finite | None
     verdicts: dict[str, Count]
     held_out_by_level: dict[str, Finite | None] = Field({})
+    row_version: Annotated[int, Field(ge=1, le=LINE_VERSION)] = LINE_VERSION
 
 
 @dataclass(frozen=True)

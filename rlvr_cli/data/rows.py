@@ -15,6 +15,8 @@ from rlvr_cli.core.types import Problem, Response
 from verifiers import Verdict, Verification
 
 T = TypeVar("T")
+ROW_VERSION = 1
+"""The version of a row. It rises with a change that earlier versions would read wrongly."""
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
 
 
@@ -53,6 +55,7 @@ class JudgedRow(BaseModel):
     format_ok: bool = True
     reward: float | None = None
     verifier: str = "any"
+    row_version: Annotated[int, Field(ge=1, le=ROW_VERSION)] = ROW_VERSION
     rewards: Annotated[dict[str, float], BeforeValidator(_numbers_by_name)] = Field({})
     places: object = None
     """What was earned before the end, which nobody reads from a file."""
@@ -116,6 +119,7 @@ def as_row(response: Response) -> JsonObject:
         "n_tokens": response.n_tokens,
         "answer": problem.answer,
         **verdict,
+        "row_version": ROW_VERSION,
         **({"rewards": response.rewards} if response.rewards else {}),
         **({"places": response.places} if response.places else {}),
     }

@@ -25,6 +25,8 @@ _ROWS = 8
 """Responses in a table."""
 _ID = "track-id.txt"
 _PROJECT = "rlvr"
+_NO_FIGURES = ("step", "row_version")
+"""The numbers of a line that are no figures of its step."""
 _COLUMNS: dict[str, Callable[[Response], object]] = {
     "id": lambda response: response.problem.id,
     "sample": lambda response: response.sample,
@@ -163,7 +165,7 @@ class Mirrors:
         figures = {
             key: value
             for key, value in row.items()
-            if type(value) in (int, float) and key != "step"
+            if type(value) in (int, float) and key not in _NO_FIGURES
         }
         for tracker, client in list(self.clients.items()):
             with self._guarded(tracker):

@@ -14,7 +14,7 @@ from rlvr_cli.data.rows import ROW_KEYS, JudgedRow, as_row, stored_responses
 
 def test_a_row_has_the_keys_that_are_said_in_their_order():
     assert tuple(as_row(made_rollout(RIGHT))) == ROW_KEYS
-    assert tuple(as_row(made_rollout(None))) == ROW_KEYS[:8]
+    assert tuple(as_row(made_rollout(None))) == (*ROW_KEYS[:8], "row_version")
 
 
 def test_a_row_says_it_all_and_a_problems_own_fields_replace_nothing():
@@ -35,6 +35,7 @@ def test_a_row_says_it_all_and_a_problems_own_fields_replace_nothing():
         "format_ok": True,
         "reward": 1.0,
         "verifier": row["verifier"],
+        "row_version": 1,
         "level": 3,
     }
     bare = as_row(Rollout.of(prompt, 0, Completion([4], [-1.0], "stop"), "x", None, None))
@@ -52,6 +53,7 @@ def test_a_row_of_any_tool_keeps_what_else_it_has():
         "response": "",
         "format_ok": True,
         "verifier": "any",
+        "row_version": 1,
         "level": 3,
     }
     assert tuple(row) == (*ROW_KEYS, "level")
@@ -74,6 +76,7 @@ def test_a_row_of_any_tool_keeps_what_else_it_has():
         {"format_ok": 1},
         {"reward": float("inf")},
         {"response": None},
+        {"row_version": 2},
     ],
 )
 def test_each_mistake_is_refused(changed):

@@ -287,6 +287,7 @@ def test_a_judged_row_has_every_key_and_the_problems_own(read):
         "format_ok": False,
         "reward": 1.0,
         "verifier": "boxed",
+        "row_version": 1,
         "level": 1,
     }
     assert (second["id"], second["problem"], second["n_tokens"]) == ("8", None, None)

@@ -9,6 +9,7 @@ from small_runs import made_metrics, made_row, made_run
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.step_figures import StepFigures
+from rlvr_cli.data.rows import JudgedRow
 from rlvr_cli.runs import track as module
 from rlvr_cli.runs.track import Client, Mirrors, check_trackers
 from rlvr_cli.show.source import open_source
@@ -55,7 +56,7 @@ def trackers(monkeypatch):
 def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, trackers):
     run = made_run(tmp_path / "run")
     warned = []
-    rows = [made_row("a", n, "wrong") for n in range(9)]
+    rows = [JudgedRow.model_validate(made_row("a", n, "wrong")).answered for n in range(9)]
     for first in (9, 11):
         mirrors = mirrored(run, ["recording"], warned, first)
         for step in (first, first + 1):
