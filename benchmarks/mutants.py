@@ -37,6 +37,7 @@ ALSO = {
     ],
     "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],
     "rlvr_cli/algorithm/loss.py": [],
+    "rlvr_cli/algorithm/group_advantage.py": [f"{_ALGORITHM}advantage.py"],
     "rlvr_cli/algorithm/advantage.py": [
         f"{_ALGORITHM}batch_advantage.py",
         f"{_TRAINING}update.py",
@@ -88,7 +89,7 @@ ALSO = {
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         "rlvr_cli/algorithm/reward.py",
-        "return (rollout.reward or 0.0) + length_penalty(rollout, algo, max_tokens)",
+        "return (response.reward or 0.0) + length_penalty(response, algo, max_tokens)",
         "return (rollout.reward or 1.0) + length_penalty(rollout, algo, max_tokens)",
     ): "what was judged has a reward, and none of 0",
     (

@@ -8,7 +8,8 @@ from conftest import opened
 from torch import Tensor, float64, ones, tensor
 
 import rlvr_cli
-from rlvr_cli.algorithm.advantage import gae, group_normalized
+from rlvr_cli.algorithm.advantage import gae
+from rlvr_cli.algorithm.group_advantage import group_normalized
 from rlvr_cli.algorithm.objective import clipped_surrogate, is_beyond
 
 FILE = Path(rlvr_cli.__file__).parents[1] / "docs" / "clip.html"

@@ -106,7 +106,7 @@ class Divergence(Advantage):
 
 
 class OwnAdvantage(OwnChoice, Advantage):
-    """An estimator of one's own, called as those of `advantage.GROUP_ADVANTAGES` or, for each
+    """An estimator of one's own, called as those of `group_advantage.GROUP_ADVANTAGES` or, for each
     token, `TOKEN_ADVANTAGES` are."""
 
     kind: Literal["own"] = "own"

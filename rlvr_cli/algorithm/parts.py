@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES, TOKEN_ADVANTAGES
+from rlvr_cli.algorithm.advantage import TOKEN_ADVANTAGES
 from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
 from rlvr_cli.algorithm.group_filter import FILTERS
 from rlvr_cli.algorithm.kinds import OwnAdvantage
 from rlvr_cli.algorithm.kl import ESTIMATORS

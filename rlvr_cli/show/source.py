@@ -1,11 +1,13 @@
 """Read runs and results from disk, also unfinished ones: settings, metrics, responses."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
 from rlvr_cli.algorithm.group_filter import candidates, trains
 from rlvr_cli.algorithm.kinds import OwnFilter
 from rlvr_cli.algorithm.reward import shaped_reward
@@ -46,6 +48,37 @@ def reason(response: Response) -> str:
         answer=shortened(str(response.problem.answer)),
         verifier=shortened(verification.format),
     )
+
+
+class Numbers(tuple[float, ...]):
+    """Numbers that compute as a tensor does, in the formulas of advantages."""
+
+    def mean(self) -> float:
+        """Return their mean."""
+        return math.fsum(self) / len(self)
+
+    def std(self, *, correction: int) -> float:
+        """Return their standard deviation, with the number less the correction below the root."""
+        mean = self.mean()
+        squares = math.fsum((value - mean) ** 2 for value in self)
+        return math.sqrt(squares / (len(self) - correction))
+
+    def min(self) -> float:
+        """Return the smallest."""
+        return min(self)
+
+    def max(self) -> float:
+        """Return the largest."""
+        return max(self)
+
+    def __sub__(self, other: float) -> "Numbers":
+        return Numbers(value - other for value in self)
+
+    def __mul__(self, other: float) -> "Numbers":  # type: ignore[override]
+        return Numbers(value * other for value in self)
+
+    def __truediv__(self, other: float) -> "Numbers":
+        return Numbers(value / other for value in self)
 
 
 class Score(NamedTuple):
@@ -118,15 +151,10 @@ class StoredGroup(ResponseGroup[Response]):
         max_tokens = self.config.rollout.max_tokens
         rewards = [shaped_reward(response, algo, max_tokens) for response in judged]
         advantages: list[float | None] = [None] * len(judged)
-        if algo.advantage.needs_group and not algo.compares_batch and len(judged) > 1:
-            import torch  # the trainer's own formulas, to the last digit
-
-            from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES
-
-            formula = GROUP_ADVANTAGES.get(algo.advantage.component)
-            if formula is not None:  # one of ours
-                values = torch.tensor(rewards, dtype=torch.float64)
-                advantages = formula(values, values, **algo.advantage.fields).tolist()
+        formula = GROUP_ADVANTAGES.get(algo.advantage.component)  # none for one that is not ours
+        if formula is not None and not algo.compares_batch and len(judged) > 1:
+            values = Numbers(rewards)
+            advantages = list(formula(values, values, **algo.advantage.fields))
         scores = {}
         for response, reward, advantage in zip(judged, rewards, advantages, strict=True):
             is_masked = algo.masks_cut_off and response.is_cut_off

@@ -9,13 +9,9 @@ import torch
 from small_samples import Row, samples_of
 
 from rlvr_cli.algorithm.advantage import (
-    GROUP_ADVANTAGES,
     TOKEN_ADVANTAGES,
     compute_advantages,
     gae,
-    group_centered,
-    group_normalized,
-    leave_one_out,
     length_adaptive_lambda,
     reward_to_go,
     top_entropy_only,
@@ -23,6 +19,12 @@ from rlvr_cli.algorithm.advantage import (
     with_advantages,
 )
 from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.group_advantage import (
+    GROUP_ADVANTAGES,
+    group_centered,
+    group_normalized,
+    leave_one_out,
+)
 from rlvr_cli.algorithm.kinds import (
     Critic,
     Divergence,

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from rlvr_cli.algorithm.advantage import compute_advantages, mean_normalized
+from rlvr_cli.algorithm.advantage import compute_advantages
+from rlvr_cli.algorithm.group_advantage import mean_normalized
 from rlvr_cli.algorithm.kinds import (
     GroupNormalized,
 )

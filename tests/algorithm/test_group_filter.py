@@ -103,9 +103,9 @@ def test_what_length_costs_is_a_signal_too_where_no_filter_asks_for_verdicts():
 
 
 def test_what_is_masked_gives_no_signal():
-    cut = replace(make_group(0, WRONG, n_tokens=10).rollouts[0].completion, finish_reason="length")
     group = make_group(0, RIGHT, WRONG)
-    group = Group(group.prompt, (*group.rollouts, replace(group.rollouts[1], completion=cut)), 0)
+    cut = replace(group.rollouts[1], finish_reason="length", n_tokens=10)
+    group = Group(group.prompt, (*group.rollouts, cut), 0)
     for name, count in (("grpo", 3), ("sft", 3), ("raft", 1)):
         algo = ALGORITHMS[name]
         assert len(with_signal([group], algo, 10)) == count

@@ -5,8 +5,9 @@ from typing import get_args
 
 import pytest
 
-from rlvr_cli.algorithm.advantage import GROUP_ADVANTAGES, TOKEN_ADVANTAGES
+from rlvr_cli.algorithm.advantage import TOKEN_ADVANTAGES
 from rlvr_cli.algorithm.choices import Aggregation, Algorithm
+from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
 from rlvr_cli.algorithm.kinds import KL
 from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS
 from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
