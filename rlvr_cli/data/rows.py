@@ -1,6 +1,7 @@
 """Write responses as the rows of train, eval and sample, and read them again."""
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -28,11 +29,23 @@ def _as_text(value: object) -> object:
 
 
 def _numbers_by_name(value: object) -> dict[object, float]:
-    """Return the numbers of a mapping. Of anything else nothing is kept: other programs may use
-    the key for something else."""
-    if not isinstance(value, dict):
-        return {}
-    return {name: number for name, number in value.items() if isinstance(number, int | float)}
+    """Return the finite numbers of a mapping. Of anything else nothing is kept: other programs may
+    use the key for something else."""
+    numbers: dict[object, float] = {}
+    if isinstance(value, dict):
+        for name, number in value.items():
+            if isinstance(number, int | float) and abs(number) <= sys.float_info.max:
+                numbers[name] = float(number)
+    return numbers
+
+
+class _Earned(BaseModel):
+    """What only some rows have, of a response that earned more than its verdict. They are fields of
+    the problem as well: it may have others of these names."""
+
+    rewards: Annotated[dict[str, float], BeforeValidator(_numbers_by_name)] = Field({})
+    places: object = None
+    """What was earned before the end, which nobody reads from a file."""
 
 
 class JudgedRow(BaseModel):
@@ -56,9 +69,6 @@ class JudgedRow(BaseModel):
     reward: float | None = None
     verifier: str = "any"
     row_version: Annotated[int, Field(ge=1, le=ROW_VERSION)] = ROW_VERSION
-    rewards: Annotated[dict[str, float], BeforeValidator(_numbers_by_name)] = Field({})
-    places: object = None
-    """What was earned before the end, which nobody reads from a file."""
 
     @property
     def answered(self) -> Response:
@@ -83,15 +93,13 @@ class JudgedRow(BaseModel):
                 format=self.verifier,
             ),
             reward=self.reward,
-            rewards=self.rewards,
+            rewards=_Earned.model_validate(self.model_extra).rewards,
         )
 
 
-_EARNED = {"rewards", "places"}
-"""The keys of what a response earned, which only some rows have."""
-ROW_KEYS = tuple(name for name in JudgedRow.model_fields if name not in _EARNED)
+ROW_KEYS = tuple(JudgedRow.model_fields)
 """The keys of every row, in the order in which they are written."""
-RESPONSE_KEYS = frozenset({*ROW_KEYS, *_EARNED})
+RESPONSE_KEYS = frozenset({*ROW_KEYS, *_Earned.model_fields})
 """The keys of a row that are not other fields of its problem."""
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rlvr_cli.console.tables import sampling_in_words
 from rlvr_cli.core.step_figures import SampledFigures
 from rlvr_cli.core.types import Group, SamplingParams
-from rlvr_cli.evaluation.estimators import mean, pass_estimate
+from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.figures import JudgedProblem, by_value, figures_of
 from rlvr_cli.evaluation.held_out import Measured
 
@@ -39,12 +39,12 @@ def summarize(
     format.
     """
     figures = figures_of(problems, ks=(1, params.samples), has_format=has_format)
-    pass_at_1 = figures.pass_at[1]
+    estimate = figures.pass_at[1]
     consensus = figures.cons_at[params.samples]
     return Measured.model_validate(
         {
-            "pass@1": None if pass_at_1 is None else pass_at_1.value,
-            "interval": None if pass_at_1 is None else pass_at_1.interval,
+            "pass@1": _share_right(problems),
+            "interval": None if estimate is None else estimate.interval,
             "cons@k": None if consensus is None else consensus.value,
             "problems": figures.problems,
             **vars(params),
@@ -77,11 +77,13 @@ def by_level(problems: Sequence[JudgedProblem]) -> dict[str, float | None]:
     parts = by_value(problems, "level")
     if str(None) in parts or len(parts) > _MOST_LEVELS:
         return {}
-    levels = {}
-    for level, part in parts.items():
-        estimate = pass_estimate([problem.tally for problem in part], 1)
-        levels[level] = None if estimate is None else estimate.value
-    return levels
+    return {level: _share_right(part) for level, part in parts.items()}
+
+
+def _share_right(problems: Sequence[JudgedProblem]) -> float | None:
+    """Compute pass@1 as a step has it, to the last digit: `1 - C(n-c, 1) / C(n, 1)` rounds."""
+    tallies = [problem.tally for problem in problems]
+    return mean(tally.correct / tally.n for tally in tallies if tally.n)
 
 
 def checks_itself(text: str) -> bool:

@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import IO, Annotated
@@ -113,7 +114,9 @@ class PartialResult:
             _refuse_other_settings(path, current, problem.fingerprint)
             ids = {row.id for row in problem.rows}
             if len(ids) == 1 and len(problem.rows) == samples:
-                self.responses_to[ids.pop()] = [row.answered for row in problem.rows]
+                # What has the name `rewards` in a result is a field of the problem.
+                answered = [replace(row.answered, rewards={}) for row in problem.rows]
+                self.responses_to[ids.pop()] = answered
             else:
                 self.dropped += 1
         files.write_atomically(path, "".join(map(self._line, self.responses_to.values())))

@@ -59,6 +59,15 @@ def test_a_row_of_any_tool_keeps_what_else_it_has():
     assert tuple(row) == (*ROW_KEYS, "level")
 
 
+def test_of_rewards_that_others_wrote_the_finite_numbers_count_and_all_else_stays_the_problems():
+    theirs = {"a": 1, "b": True, "c": "x", "d": 10**400, "e": None}
+    fields = {"rewards": theirs, "places": "Paris"}
+    response = JudgedRow.model_validate(JUDGED | fields).answered
+    assert response.rewards == {"a": 1.0, "b": 1.0}
+    assert response.problem.extra == fields
+    assert JudgedRow.model_validate(JUDGED | {"rewards": [1]}).answered.rewards == {}
+
+
 @pytest.mark.parametrize(
     "changed",
     [

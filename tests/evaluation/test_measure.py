@@ -9,7 +9,7 @@ from rlvr_cli.core.step_figures import held_out_row
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.held_out import Measured, held_out_sets
-from rlvr_cli.evaluation.measure import summarize
+from rlvr_cli.evaluation.measure import pass_at_1, summarize
 from rlvr_cli.evaluation.sampling import evaluate, prompt_seeds
 
 
@@ -94,6 +94,11 @@ def test_the_figures_and_the_settings_in_words():
     item = measured(groups[:1], SamplingParams(1, 30), has_format=False)
     assert item.format_share is None
     assert item.settings.startswith("1 problem x 1 sample, temperature 1, top-p 1,")
+
+
+def test_pass_at_1_has_the_last_digit_that_the_steps_of_a_run_have():
+    third = made_group("a", RIGHT, WRONG, WRONG)
+    assert measured([third], SamplingParams(3, 30)).pass_at_1 == pass_at_1([third]) == 1 / 3
 
 
 def test_cons_is_over_all_samples_of_the_problems_that_have_them():

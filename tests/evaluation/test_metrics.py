@@ -73,6 +73,7 @@ def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():
     ]
     actual = by_level(groups)
     assert list(actual.items()) == [("2", 0.75), ("9", None), ("10", 1.0)]
+    assert by_level([of_level(2, RIGHT, WRONG, WRONG)]) == {"2": 1 / 3}
     assert tables.by_level(actual, {"2": 1.0, "9": None, "10": 1.0}) == [
         ["level", "2", "9", "10"],
         ["before", "0.75", "-", "1.00"],

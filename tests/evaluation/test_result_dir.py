@@ -5,11 +5,12 @@ import os
 
 import pytest
 from pydantic import ValidationError
+from small_groups import RIGHT, made_rollout
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.report import Fingerprint, Report
-from rlvr_cli.core.types import Response
-from rlvr_cli.data.rows import JudgedRow
+from rlvr_cli.core.types import Problem, Prompt, Response
+from rlvr_cli.data.rows import JudgedRow, as_row
 from rlvr_cli.evaluation.result_dir import (
     PartialResult,
     ResultDirectory,
@@ -65,6 +66,18 @@ def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
     assert ResultDirectory(out).unfinished("name", seeded(1), samples=2).dropped == 0
     with pytest.raises(UserError, match=r"begun with other settings.*seed 2, theirs 1"):
         ResultDirectory(out).unfinished("name", seeded(2), samples=2)
+
+
+def test_fields_of_a_problem_that_are_named_like_ours_outlive_a_stop(tmp_path):
+    fields = {"level": 1, "places": ["Paris"], "rewards": {"theirs": 1, "note": "x"}}
+    problem = Problem("a", "?", "1", fields)
+    responses = [made_rollout(RIGHT, prompt=Prompt(problem, "?", (1,), False))]
+    path = tmp_path / "rows.jsonl"
+    PartialResult(path, seeded(0), 1).add({"a": responses})
+    line = path.read_text()
+    again = PartialResult(path, seeded(0), 1)
+    assert again.path.read_text() == line
+    assert list(map(as_row, again.responses("a"))) == list(map(as_row, responses))
 
 
 B_ON_THE_WAY = b'{"fingerprint": {"seed": 1}, "rows": ['
