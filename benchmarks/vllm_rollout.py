@@ -30,7 +30,7 @@ from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.data.rows import response_row
-from rlvr_cli.evaluation.measure import evaluate
+from rlvr_cli.evaluation.measure import sample_groups
 from rlvr_cli.evaluation.result_dir import PartialResult
 from rlvr_cli.model.card import present_card
 from rlvr_cli.model.loading import default_device, load_model
@@ -59,7 +59,7 @@ def evaluated(sampler: Sampler, prompts: Sequence[Prompt], params: SamplingParam
                 group.prompt.problem.id, [response_row(rollout) for rollout in group.rollouts]
             )
 
-        groups = evaluate(sampler, prompts, params, 0, on_group)
+        groups = sample_groups(sampler, prompts, params, 0, on_group)
     return sum(len(r.completion.token_ids) for group in groups for r in group.rollouts)
 
 

@@ -127,13 +127,13 @@ def train(
         say_model_settings([resolved.model], display)
     # These modules load torch. A mistake in the settings is reported before that.
     from rlvr_cli.program.train import resume as go_on
-    from rlvr_cli.program.train import start
+    from rlvr_cli.program.train import start_run
 
     trackers = track or ()
     if resume is not None:
         go_on(resolved, Path(resume), display, trackers, on_step, objects)
         return Run(Path(resume))
-    directory = start(
+    directory = start_run(
         resolved,
         _path(out),
         display,

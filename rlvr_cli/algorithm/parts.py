@@ -82,7 +82,7 @@ def part_of(algo: Algorithm, name: str) -> Part:
     return PARTS[name]
 
 
-def settings_of(algo: Algorithm, name: str) -> Values:
+def function_settings(algo: Algorithm, name: str) -> Values:
     """Return the keyword arguments of the function of a choice."""
     if name == "aggregation":
         return dict(algo.aggregation_settings)
@@ -94,7 +94,7 @@ def settings_of(algo: Algorithm, name: str) -> Values:
 
 def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
     """Find a function, and try it."""
-    settings = settings_of(algo, name)
+    settings = function_settings(algo, name)
     found = _found(algo.own_functions[name], name)
     parameters = inspect.signature(found.call).parameters.values()
     names = [item.name for item in parameters][part.positional :]

@@ -179,7 +179,7 @@ def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -
     each is drawn as its number.
     """
     per_row = max(1, min(_CHARTS_IN_A_ROW, width // _CHART_COLUMNS))
-    curves = (*CURVES, *map(_held_out_curve, measured_sets(runs)))
+    curves = (*CURVES, *map(_held_out_curve, held_out_names(runs)))
     charts = list(filter(None, (_chart(curve, runs, width // per_row, color) for curve in curves)))
     lines: list[str] = []
     for start in range(0, len(charts), per_row):
@@ -188,7 +188,7 @@ def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -
     return "\n".join(lines)
 
 
-def measured_sets(runs: Sequence[History]) -> list[str]:
+def held_out_names(runs: Sequence[History]) -> list[str]:
     """Return the names of the held-out sets that were measured, the first one first."""
     names = {name for history in runs for figures in history for name in figures.held_out}
     return sorted(names)[:_MOST_SETS]

@@ -156,7 +156,7 @@ def source_rows(
     if spec.sizes and spec.source == _PROCEDURAL:
         return numbered(source, chains.problems(split, spec.sizes[known_split], seed=chains.SEED))
     if spec.source.startswith(gym.PREFIX):
-        return numbered(source, gym.problems(source, split))
+        return numbered(source, gym.generated_problems(source, split))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(source).parent / spec.source)
     if root is None:

@@ -101,7 +101,7 @@ def curve(run: MeasuredRun, axis: Axis) -> Curve:
     ]
 
 
-def value_at(points: Sequence[tuple[float, Y]], x: float) -> Y:
+def interpolate(points: Sequence[tuple[float, Y]], x: float) -> Y:
     """Interpolate a curve linearly; the last value holds beyond its end."""
     for (left, low), (right, high) in itertools.pairwise(points):
         if left <= x <= right and left < right:
@@ -130,10 +130,10 @@ def on_a_grid(curves: Sequence[Curve]) -> list[tuple[float, list[float]]]:
     start = max(points[0][0] for points in curves)
     end = min(points[-1][0] for points in curves)
     grid = [start + (end - start) * i / 30 for i in range(31)]
-    return [(x, [value_at(points, x) for points in curves]) for x in grid]
+    return [(x, [interpolate(points, x) for points in curves]) for x in grid]
 
 
-def compare(runs: Mapping[str, Seeds], base: str) -> list[ArmAtEnd]:
+def compare_arms(runs: Mapping[str, Seeds], base: str) -> list[ArmAtEnd]:
     """Compare pass@1 of each arm at the end of each axis that all runs reach, and from the second
     seed on its difference to the base, paired by seed and problem.
 
@@ -165,7 +165,7 @@ def _shares_at(run: MeasuredRun, axis: Axis, x: float) -> "NDArray[float64]":
     import numpy
 
     problems = sorted(run.measured[0].shares)
-    return value_at(
+    return interpolate(
         [
             (axis.value(point), numpy.array([point.shares[problem] for problem in problems]))
             for point in run.measured

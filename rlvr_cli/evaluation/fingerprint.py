@@ -126,7 +126,7 @@ def engine_fingerprint(
     return {"engine": {"name": engine, "precision": precision, **versions, **hardware}}
 
 
-def differences(fingerprint: JsonObject, baseline: JsonObject) -> list[str]:
+def fingerprint_differences(fingerprint: JsonObject, baseline: JsonObject) -> list[str]:
     """Return a text for each part of two fingerprints that differs: `sampling.seed 0, theirs 1`."""
     left = dict(leaves(fingerprint))
     right = dict(leaves(baseline))

@@ -34,7 +34,7 @@ REFLECTIONS = (
 _REFLECTION = re.compile(rf"\b(?:{'|'.join(REFLECTIONS)})\b")
 
 
-def evaluate(
+def sample_groups(
     sampler: Sampler,
     prompts: Sequence[Prompt],
     params: SamplingParams,
@@ -71,7 +71,7 @@ def respond(
         tokens = sum(rollout.n_tokens or 0 for rollout in group.rollouts)
         deliver({group.prompt.problem.id: group.rollouts}, tokens)
 
-    evaluate(sampler, prompts, params, session.plan.config.seed, on_group, finished)
+    sample_groups(sampler, prompts, params, session.plan.config.seed, on_group, finished)
     return {}
 
 
@@ -103,7 +103,7 @@ def summarize(
             "cut_off_share": figures.cut_off_share,
             "response_length": figures.response_length,
             "verdicts": {verdict.value: count for verdict, count in figures.verdicts.items()},
-            "by_level": by_level(problems),
+            "by_level": pass_at_1_by_level(problems),
             "settings": sampling_in_words(figures.problems, params),
         }
     )
@@ -120,7 +120,7 @@ def pass_at_1(groups: Sequence[Group]) -> float | None:
     return mean(shares)
 
 
-def by_level(problems: Sequence[JudgedProblem]) -> dict[str, float | None]:
+def pass_at_1_by_level(problems: Sequence[JudgedProblem]) -> dict[str, float | None]:
     """Compute pass@1 for each value of the problems' field `level`.
 
     The result is empty if a problem lacks the field, or if a table cannot hold the values.

@@ -18,8 +18,8 @@ from rlvr_cli.core.yaml_text import LARGEST_YAML, read_yaml
 from rlvr_cli.evaluation.curves import Figure
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.program.resolve import load, read_flags, shipped
-from rlvr_cli.runs.ablation import ARM_NAME, Plan, make_runs, probe
-from rlvr_cli.show.ablation import publish
+from rlvr_cli.runs.ablation import ARM_NAME, AblationPlan, make_runs, probe
+from rlvr_cli.show.ablation import publish_ablation
 
 _SEEDS = re.compile(r"\s*\d{1,9}\s*(,\s*\d{1,9}\s*)*", re.ASCII)
 _EVERY = 10
@@ -111,7 +111,7 @@ def read_seeds(text: str | None) -> list[int] | None:
     return [int(number) for number in text.split(",")]
 
 
-def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> Plan:
+def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> AblationPlan:
     """Resolve each arm to its settings, with as many steps as all shall have. Raises UserError for
     arms that cannot be compared."""
     base, base_settings = _base_of(wishes.base)
@@ -139,7 +139,7 @@ def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> Plan:
     if "-" in sources:
         raise UserError("ablate -: every run reads the problems, so they need a file")
     directory = out or Path("runs") / f"ablate-{base}-{Path(sources[0]).stem}"
-    return Plan(
+    return AblationPlan(
         base=base,
         arms=arms,
         options=options,
@@ -218,7 +218,7 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
             )
 
 
-def ablate(plan: Plan, jobs: int | None, check: bool, display: Display) -> None:
+def ablate(plan: AblationPlan, jobs: int | None, check: bool, display: Display) -> None:
     """Run `rlvr ablate`. Raises UserError if a run failed, once the others are there."""
     missing = plan.missing()  # refuses another's run before anything is written
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def ablate(plan: Plan, jobs: int | None, check: bool, display: Display) -> None:
             jobs = usable_cores() if default_device() == "cpu" else 1
         failures = make_runs(plan, missing, jobs, display)
     try:
-        publish(plan.out, display)
+        publish_ablation(plan.out, display)
     finally:
         if failures:
             raise UserError(

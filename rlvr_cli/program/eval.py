@@ -21,7 +21,7 @@ from verifiers import open_judge
 
 
 class Responder(Protocol):
-    """Who gives the responses: models on this machine (`cli.local`) or a server (`cli.served`)."""
+    """Who gives the responses: models here (`program.local`) or a server (`program.served`)."""
 
     def is_writer(self) -> bool:
         """Return whether this process writes the results, and is not one of several others."""

@@ -20,7 +20,7 @@ from rlvr_cli.evaluation.fingerprint import (
     model_hash,
     prompts_hash,
 )
-from rlvr_cli.evaluation.measure import evaluate, prompt_seeds, respond
+from rlvr_cli.evaluation.measure import prompt_seeds, respond, sample_groups
 from rlvr_cli.evaluation.task import Deliver, Task
 from rlvr_cli.model.loading import model_files
 from rlvr_cli.program.problems import Sets
@@ -142,7 +142,7 @@ def sample(config: Config, problems: ProblemSet, display: Display, is_live: bool
         if is_live:
             _show_live(prompts, session, display)
             return []
-        groups = evaluate(session.sampler, prompts, session.plan.evaluation, config.seed)
+        groups = sample_groups(session.sampler, prompts, session.plan.evaluation, config.seed)
     return [rollout for group in groups for rollout in group.rollouts]
 
 

@@ -68,7 +68,7 @@ class Names(Stored):
 
 
 @dataclass(frozen=True)
-class Plan:
+class AblationPlan:
     """What an ablation compares: arms that differ in some settings, each with the same seeds."""
 
     base: str
@@ -114,7 +114,7 @@ class Plan:
         if not run.exists():
             return False
         stored = resolve(run_layer(run, "ablate"))
-        difference = differing(config.model_copy(update={"seed": seed}), stored)
+        difference = deviation_from_plan(config.model_copy(update={"seed": seed}), stored)
         if difference:
             raise UserError(
                 f"{run}: another's run, with {difference}; move it away or name another --out"
@@ -123,7 +123,7 @@ class Plan:
         return summary.after is not None and summary.steps >= config.steps
 
 
-def differing(planned: Config, stored: Config) -> str:
+def deviation_from_plan(planned: Config, stored: Config) -> str:
     """Describe the first setting of a stored run that is not the planned one. Return "" if there is
     none. What the plan leaves open, a run has decided."""
     wanted = dict(leaves(planned.model_dump(mode="json")))
@@ -143,7 +143,7 @@ def differing(planned: Config, stored: Config) -> str:
     return ""
 
 
-def probe(plan: Plan, missing: int, display: Display) -> None:
+def probe(plan: AblationPlan, missing: int, display: Display) -> None:
     """Say what the missing runs will take, from two steps of the base, and what they could show.
 
     Raises UserError if the base cannot run, or measures no held-out problems.
@@ -194,7 +194,7 @@ def probe(plan: Plan, missing: int, display: Display) -> None:
 
 
 def make_runs(
-    plan: Plan, missing: Iterable[tuple[str, int]], jobs: int, display: Display
+    plan: AblationPlan, missing: Iterable[tuple[str, int]], jobs: int, display: Display
 ) -> list[str]:
     """Make the missing runs, `jobs` at a time, and return why some failed.
 

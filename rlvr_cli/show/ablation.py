@@ -9,7 +9,7 @@ from pathlib import Path
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import Table, table_as_latex
 from rlvr_cli.core.files import write_atomically
-from rlvr_cli.evaluation.curves import STEPS, ArmAtEnd, compare
+from rlvr_cli.evaluation.curves import STEPS, ArmAtEnd, compare_arms
 from rlvr_cli.evaluation.picture import picture
 from rlvr_cli.runs.ablation import PLAN, read_names, read_runs, run_paths
 
@@ -70,7 +70,7 @@ def findings(directory: Path) -> Findings:
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
     return Findings(
         base=names.base,
-        arms=compare(runs, names.base),
+        arms=compare_arms(runs, names.base),
         picture=picture(arms, names.figure, bands=True),
         ended=sum(map(len, runs.values())),
         planned=len(names.arms) * len(names.seeds),
@@ -123,7 +123,7 @@ def show_ablation(directory: Path, display: Display) -> None:
         )
 
 
-def publish(directory: Path, display: Display) -> None:
+def publish_ablation(directory: Path, display: Display) -> None:
     """Write the table as CSV and LaTeX beside the picture, and print it."""
     found = findings(directory)
     write_atomically(directory / "table.csv", arms_as_csv(found.arms))
