@@ -163,11 +163,11 @@ class Algorithm(Section):
             trusts_engine = computes_alike or self.old_logprobs == "engine"
             has_gap = not (trusts_engine or self.reads_responses)
             correction = TruncatedWeights() if has_gap else None
-        chosen = self.filter
-        if isinstance(chosen, Mixed) and chosen.metric == "auto":
+        group_filter = self.filter
+        if isinstance(group_filter, Mixed) and group_filter.metric == "auto":
             metric = "accuracy" if rewards_verdict else "reward"
-            chosen = chosen.model_copy(update={"metric": metric})
-        return self.model_copy(update={"importance_correction": correction, "filter": chosen})
+            group_filter = group_filter.model_copy(update={"metric": metric})
+        return self.model_copy(update={"importance_correction": correction, "filter": group_filter})
 
     @property
     def normalizes_each(self) -> bool:

@@ -196,8 +196,8 @@ def held_out_names(runs: Sequence[History]) -> list[str]:
 
 def points(history: History, value: Value) -> list[tuple[int, float]]:
     """Return (step, value) of every step that measured the figure."""
-    found = ((figures.step, value(figures)) for figures in history)
-    return [(step, number) for step, number in found if number is not None]
+    pairs = ((figures.step, value(figures)) for figures in history)
+    return [(step, number) for step, number in pairs if number is not None]
 
 
 def _held_out_curve(name: str) -> Curve:

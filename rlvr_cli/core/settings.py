@@ -90,8 +90,8 @@ class Choice(Section):
         }
 
     def __str__(self) -> str:
-        inside = describe((name, value) for name, value in self if name != "kind")
-        return f"{self.kind} ({inside})" if inside else self.kind
+        settings = describe((name, value) for name, value in self if name != "kind")
+        return f"{self.kind} ({settings})" if settings else self.kind
 
 
 Values = dict[str, bool | int | float | str]
@@ -195,7 +195,7 @@ def settings_of(
             kinds=section_kinds,
         )
         for kind in dict.fromkeys(choices.values()):
-            names = tuple(other for other, its_kind in choices.items() if its_kind is kind)
+            names = tuple(kind_name for kind_name, its_kind in choices.items() if its_kind is kind)
             yield from settings_of(
                 kind,
                 f"{path}.",
@@ -247,10 +247,10 @@ def kinds(annotation: object) -> Kinds:
     """Return the kinds that a field of this type can take. Return {} if it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
-    found: Kinds = {}
+    all_kinds: Kinds = {}
     for part in get_args(annotation):
-        found.update(kinds(part))
-    return found
+        all_kinds.update(kinds(part))
+    return all_kinds
 
 
 def number_of(annotation: object) -> str | None:

@@ -133,9 +133,9 @@ def fingerprint_differences(fingerprint: JsonObject, baseline: JsonObject) -> li
     texts = []
     for key in dict.fromkeys([*left, *right]):
         value = left.get(key)
-        other = right.get(key)
-        if value != other:
-            texts.append(f"{shortened(key)} {_short_text(value)}, theirs {_short_text(other)}")
+        reference = right.get(key)
+        if value != reference:
+            texts.append(f"{shortened(key)} {_short_text(value)}, theirs {_short_text(reference)}")
     return texts
 
 

@@ -65,8 +65,8 @@ class ProblemIndex:
             return "id", self.by_id[identity]
         if text in self.by_text:
             return "text", self.by_text[text]
-        found = [self.by_text[other] for other in self.by_text if _is_in(other, text)]
-        return _WITHIN, found[0] if len(found) == 1 else None
+        matches = [self.by_text[known] for known in self.by_text if _is_in(known, text)]
+        return _WITHIN, matches[0] if len(matches) == 1 else None
 
     def _numbered(self, identity: str, number: int) -> Problem:
         """Return the problem at a row's place. Raises BadRowError if the ids tell of another

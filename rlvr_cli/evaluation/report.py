@@ -199,7 +199,9 @@ def compare_with_first(results: Sequence[Result], entries: Sequence[Entry]) -> l
     """
     comparisons = []
     for number, result in enumerate(results):
-        for earlier in sorted(results[:number], key=lambda other: other.data != result.data):
+        for earlier in sorted(
+            results[:number], key=lambda candidate: candidate.data != result.data
+        ):
             try:
                 comparison = compare_results(result, earlier, entries[number].ks)
             except UserError:  # they have no problem in common
@@ -210,7 +212,7 @@ def compare_with_first(results: Sequence[Result], entries: Sequence[Entry]) -> l
     return comparisons
 
 
-def _golds_differ(problem: JudgedProblem, other: JudgedProblem) -> bool:
+def _golds_differ(problem: JudgedProblem, baseline: JudgedProblem) -> bool:
     """Return whether the gold answers of a problem are known in two results, and differ."""
-    is_known = problem.gold is not None and other.gold is not None
-    return is_known and problem.gold != other.gold
+    is_known = problem.gold is not None and baseline.gold is not None
+    return is_known and problem.gold != baseline.gold

@@ -71,8 +71,8 @@ class Reply:
 
     def first(self, count: int) -> "Reply":
         """Return the first responses, and their share of the tokens."""
-        kept = self.responses[:count]
-        return Reply(kept, self.tokens * len(kept) / len(self.responses))
+        responses = self.responses[:count]
+        return Reply(responses, self.tokens * len(responses) / len(self.responses))
 
 
 class _Model(BaseModel):
@@ -171,8 +171,8 @@ class Server:
         names = _run(self._models())
         if names and self.model not in names:
             known = ", ".join(shortened(name) for name in names[:SHOWN_MODELS])
-            more = ", …" if len(names) > SHOWN_MODELS else ""
-            raise self.failure(f"it has no model {shortened(self.model)}, but {known}{more}")
+            ellipsis = ", …" if len(names) > SHOWN_MODELS else ""
+            raise self.failure(f"it has no model {shortened(self.model)}, but {known}{ellipsis}")
         return names
 
     async def _models(self) -> list[str]:

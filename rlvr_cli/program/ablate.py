@@ -96,10 +96,10 @@ def merged(
         if name in all_arms:
             raise UserError(f"--arm {shortened(text)}: there is an arm {name} already")
         all_arms[name] = settings
-    given = {"data": data, "base": base, "seeds": seeds, "model": model}
-    chosen = {name: value for name, value in given.items() if value is not None}
+    options = {"data": data, "base": base, "seeds": seeds, "model": model}
+    updates = {name: value for name, value in options.items() if value is not None}
     all_sets = [*wishes.set, *sets]
-    return wishes.model_copy(update={**chosen, "arms": all_arms, "set": all_sets})
+    return wishes.model_copy(update={**updates, "arms": all_arms, "set": all_sets})
 
 
 def read_seeds(text: str | None) -> list[int] | None:

@@ -148,9 +148,9 @@ def _outcome(
 ) -> TaskOutcome:
     """Carry out a task with a progress bar, and say how fast it was and what failed."""
     total = len(task.problems)
-    done = len(stored.responses_to)
+    n_finished = len(stored.responses_to)
     with ExitStack() as stack:
-        bar = stack.enter_context(display.progress(task.label.data, total, done, lines=True))
+        bar = stack.enter_context(display.progress(task.label.data, total, n_finished, lines=True))
         verifier = stack.enter_context(
             open_judge(judge, format=task.answer_format, workers=task.workers)
         )

@@ -14,7 +14,7 @@ from rlvr_cli.core.types import Problem
 from rlvr_cli.core.yaml_text import load_yaml
 
 PLAIN = {"thought": "I work it out step by step.", "words": "The answer is"}
-WAYS = {
+ANSWER_FORMS = {
     "The answer is X.": "{thought} {words} {answer}.",
     r"\boxed{X}": r"{thought} {words} $\boxed{{answer}}$.",
     "<think> </think> <answer>X</answer>": "<think>{thought}</think>\n<answer>{answer}</answer>",
@@ -100,12 +100,12 @@ class Case:
     problem: Problem
     gold: str
     wrong: str
-    way: str
+    answer_form: str
     rewards: PlainRewards = _NOT_ASKED
 
     def text(self, answer: str) -> str:
         """Return a plain response that states an answer."""
-        return _written(self.way, {**PLAIN, "answer": answer})
+        return _written(self.answer_form, {**PLAIN, "answer": answer})
 
     @property
     def plain_trials(self) -> list[Trial]:
@@ -136,23 +136,25 @@ class Case:
                 for row, templates in rows.items():
                     response = self._response(templates, texts)
                     if response is not None:
-                        text, cut, _ = response.partition(CUT)
-                        yield Trial(check, row, text, is_right, is_cut_off=bool(cut))
+                        text, cut_mark, _ = response.partition(CUT)
+                        yield Trial(check, row, text, is_right, is_cut_off=bool(cut_mark))
 
     def _response(self, templates: Templates, texts: dict[str, str]) -> str | None:
         """Return the response of a row. Return None if the problem has no such text, or the way of
         writing answers no place for a thought or for words after the answer."""
         words_after = templates.whole.partition("{response}")[2].strip()
-        if words_after and not self.way.endswith("."):
+        if words_after and not self.answer_form.endswith("."):
             return None
-        if templates.thought is not None and "{thought}" not in self.way:
+        if templates.thought is not None and "{thought}" not in self.answer_form:
             return None
         parts = {"answer": self.gold, **PLAIN}
         try:
             for name, template in templates.model_dump(exclude={"whole"}).items():
                 if template is not None:
                     parts[name] = _filled(template, texts)
-            return _filled(templates.whole, {**texts, "response": _written(self.way, parts)})
+            return _filled(
+                templates.whole, {**texts, "response": _written(self.answer_form, parts)}
+            )
         except KeyError:
             return None
 
@@ -162,9 +164,9 @@ def _filled(template: str, texts: dict[str, str]) -> str:
     return _NAMED.sub(lambda name: texts[name[1]], template)
 
 
-def _written(way: str, parts: dict[str, str]) -> str:
+def _written(answer_form: str, parts: dict[str, str]) -> str:
     """Put an answer, a thought and words into a way of writing, whose other braces stay."""
-    return _NAMED.sub(lambda name: parts.get(name[1], name[0]), way)
+    return _NAMED.sub(lambda name: parts.get(name[1], name[0]), answer_form)
 
 
 def texts_of_problem(problem: str) -> dict[str, str]:

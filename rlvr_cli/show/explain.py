@@ -157,10 +157,10 @@ def _furthest(responses: Sequence[StoredTokens]) -> tuple[str, list[list[str]]]:
     """
     if not responses:
         return "", []
-    passed = [response for response in responses if response.figures is not None]
-    n_null = len(responses) - len(passed)
+    scored = [response for response in responses if response.figures is not None]
+    n_null = len(responses) - len(scored)
     tokens: list[tuple[float, list[str]]] = []
-    for response in passed:
+    for response in scored:
         columns = (response.figures or {}).values()
         for text, *figures in zip(response.text, *columns, strict=True):
             quoted = json.dumps(text, ensure_ascii=False)[:_TEXT]
@@ -170,7 +170,7 @@ def _furthest(responses: Sequence[StoredTokens]) -> tuple[str, list[list[str]]]:
     up = sum(log_ratio > 0 for log_ratio, _ in tokens)
     down = sum(log_ratio < 0 for log_ratio, _ in tokens)
     words = (
-        f" Kept are {len(tokens)} tokens of {plural(len(passed), 'response')}: {up} had become "
+        f" Kept are {len(tokens)} tokens of {plural(len(scored), 'response')}: {up} had become "
         f"likelier when the update last saw them, {down} less likely, {len(tokens) - up - down} "
         "had not moved (none has before the first update)."
     )

@@ -75,9 +75,9 @@ def page(sources: Sequence[Source], ablations: Sequence[Path] = ()) -> str:
     values = page_data(sources)
     filled["pictures"] = ""
     for directory in ablations:
-        found = findings(directory)
-        values["tables"].insert(0, found.table)
-        filled["pictures"] += found.picture
+        ablation = findings(directory)
+        values["tables"].insert(0, ablation.table)
+        filled["pictures"] += ablation.picture
     data = json.dumps(values, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         data = data.replace(character, f"\\u{ord(character):04x}")
