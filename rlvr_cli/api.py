@@ -21,7 +21,7 @@ from rlvr_cli.program.problems import sample_problems, write_rows
 from rlvr_cli.program.resolve import load, load_again, read_flags, say_model_settings
 
 File = Path | str | None
-"""A path, or None if there is none."""
+"""A path, or None without a file."""
 Names = str | Path | Iterable[str | Path]
 Numbers = int | str | Iterable[int | str]
 Data = Names | Iterable[Mapping[str, object]]

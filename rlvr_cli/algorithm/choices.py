@@ -117,7 +117,7 @@ class Algorithm(Section):
 
     @property
     def own_functions(self) -> dict[str, str]:
-        """Return the functions of one's own, by the choice that each makes."""
+        """Return the user's functions, by the choice that each makes."""
         functions = {}
         for name in ("advantage", "surrogate", "filter"):
             choice = getattr(self, name)
@@ -198,7 +198,7 @@ class Algorithm(Section):
         Each surrogate is a multiple of the advantage, which aggregations and corrections only
         weigh. What else reads a response: a KL in the loss, and the control of one in the reward,
         which measures it. An entropy bonus, a critic, the likelihood of right responses, and the
-        threshold of `top_entropy`. A surrogate of one's own may have a gradient anywhere.
+        threshold of `top_entropy`. A user's surrogate may have a gradient anywhere.
         """
         reads_kl = self.kl is not None and not (self.rewards_kl and self.kl.control is None)
         has_other_term = self.entropy_coef > 0 or self.positive_nll > 0 or self.critic is not None

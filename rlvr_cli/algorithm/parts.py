@@ -54,8 +54,9 @@ class Part(NamedTuple):
 
 
 def load_parts(algo: Algorithm) -> dict[str, str]:
-    """Load and try the functions of one's own that an algorithm names, and put each into the table
-    of its choice. Return the SHA-256 of each file, by the choice.
+    """Load and try the user's functions that an algorithm names.
+
+    Each is added to the table of its choice. Return the SHA-256 of each file, by the choice.
 
     Raises UserError if one cannot be used, or is not the one that `sources` names.
     """
@@ -116,8 +117,10 @@ def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
 
 
 def _find(spec: str, name: str) -> UserFunction:
-    """Find a function. Modules beside it are found to the end, after all others, since a function
-    may import one when it is called."""
+    """Find a function.
+
+    Its call may import modules of its directory, which stays on `sys.path` after all others.
+    """
     before = list(sys.path)
     sys.path.append(os.getcwd())
     try:
@@ -127,7 +130,7 @@ def _find(spec: str, name: str) -> UserFunction:
 
 
 def _within_time(name: str, spec: str, load: Callable[[], UserFunction]) -> UserFunction:
-    """Load in a thread of its own, which is left behind if it does not end."""
+    """Load a function in a daemon thread, and wait for it for `TRIAL_SECONDS` at most."""
     results: list[UserFunction | UserError] = []
 
     def run() -> None:
@@ -299,8 +302,10 @@ def _try_group_advantage(function: Function, settings: Values) -> None:
 
 
 def _has_baseline(function: Function, settings: Values) -> bool:
-    """Return whether an advantage of a group is 0 where the group's rewards are equal, beside a
-    group where they are not."""
+    """Return whether the advantages of a group with equal rewards are 0.
+
+    The batch has a second group, whose rewards are not equal.
+    """
     mixed_G = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64)
     for reward in (-1.0, 0.0, 0.5, 1.0):
         equal_G = torch.full_like(mixed_G, reward)
@@ -369,4 +374,4 @@ PARTS: dict[str, Part] = {
         _try_filter,
     ),
 }
-"""The choices by name. Built-in functions and the user's stand in the same tables."""
+"""The choices by name. The tables have the built-in functions and the user's."""

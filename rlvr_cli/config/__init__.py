@@ -54,8 +54,10 @@ LORA_RATE = 10.0
 
 
 def setting_at(key: str) -> Setting | None:
-    """Return the setting of this name, or the mapping that has this key. Return None if there is no
-    such setting."""
+    """Return the setting of this name, or the mapping that has this key.
+
+    Return None for an unknown name.
+    """
     while key and key not in SETTINGS:
         key = key.rpartition(".")[0]
     return SETTINGS.get(key)

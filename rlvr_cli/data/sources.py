@@ -38,7 +38,7 @@ _BATCH_GIB = 2
 _BATCH_S = 60.0
 _SMALL_UNPACKED = 64 << 20
 _LARGEST_RATIO = 200
-"""A gzipped file may unpack to so many bytes, and to this many times its own size in addition."""
+"""A gzipped file may unpack to `_SMALL_UNPACKED` bytes, and this many times its own size."""
 _PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\n)")
 """The start of JSON over several lines: an array, or an object whose brace ends the line."""
@@ -175,7 +175,7 @@ def source_rows(
 
 
 def _unknown_set(source: str) -> str:
-    """Describe that a name is not a problem set, and what may be meant."""
+    """Say that a name is not a problem set, and suggest a similar one."""
     sets = sets_by_normal_name()
     similar = difflib.get_close_matches(normal_name(source), sets, 1)
     hint = f"did you mean {sets[similar[0]]}? Or " if similar else ""

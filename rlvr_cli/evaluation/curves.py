@@ -102,7 +102,7 @@ def curve(run: MeasuredRun, axis: Axis) -> Curve:
 
 
 def interpolate(points: Sequence[tuple[float, Y]], x: float) -> Y:
-    """Interpolate a curve linearly; the last value holds beyond its end."""
+    """Interpolate a curve linearly. The last value holds beyond its end."""
     for (left, low), (right, high) in itertools.pairwise(points):
         if left <= x <= right and left < right:
             return low + (high - low) * (x - left) / (right - left)
@@ -110,7 +110,7 @@ def interpolate(points: Sequence[tuple[float, Y]], x: float) -> Y:
 
 
 def mean_of(run: MeasuredRun, figure: str, after: int, last: int) -> float | None:
-    """Return the mean of a figure over the steps that have it; None if none has."""
+    """Return the mean of a figure over the steps that have it, or None without such a step."""
     rows = [figures.row for figures in run.steps if after < figures.step <= last]
     present = [row[figure] for row in rows if row.get(figure) is not None]
     return statistics.mean(present) if present else None

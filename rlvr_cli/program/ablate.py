@@ -31,11 +31,11 @@ _EQUAL = (
 )
 """Settings that all arms have alike, with the beginnings of their names."""
 _METHOD = ("data.rest",)
-"""Settings among them that are a method of training all the same."""
+"""Settings among them in which arms may differ, since they are a method of training."""
 
 
 class Wishes(BaseModel):
-    """What an ablation is asked for, on the command line or in a file."""
+    """The request for an ablation, on the command line or in a file."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -170,8 +170,8 @@ def _resolved(
 ) -> tuple[Config, list[str]]:
     """Return the configuration of an arm and the options of `rlvr train` that make it.
 
-    An arm with an algorithm of its own takes nothing of the base's. Files with functions of one's
-    own are held to their present text, so that no two versions are compared as one.
+    An arm with an algorithm of its own takes nothing of the base's. Files with the user's functions
+    are pinned to their present text, so that no two versions are compared as one.
     """
     inherited = list(base_settings)
     if any(setting.startswith("algo=") for setting in settings):
@@ -192,7 +192,7 @@ def _resolved(
 
 
 def _sources(config: Config) -> list[str]:
-    """Return the settings that name the SHA-256 of each file with a function of one's own."""
+    """Return the settings that name the SHA-256 of each file with a user's function."""
     functions = {f"algorithm.sources.{k}": v for k, v in config.algorithm.own_functions.items()}
     for term in config.reward.terms:
         functions[f"reward.sources.{term.name}"] = term.spec

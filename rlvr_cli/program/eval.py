@@ -71,7 +71,7 @@ def eval_(
     directory = None
     if options.out is not None and is_writer:
         directory = ResultDirectory(options.out)
-    # A chat template may write the date: a command that goes on has that of the one before.
+    # A chat template may write the date. A command that goes on uses the earlier command's.
     began = datetime.now() if directory is None else directory.began
     tasks = responder.tasks(configs, sets, options.judge, began, display)
     problems = {

@@ -115,11 +115,10 @@ def _respond(
 def _prompts_and_params(
     plan: Plan, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
-    """Return the prompts of the first `limit` problems, and the sampling settings with the room for
-    a response.
+    """Return the prompts of the first `limit` problems, and the sampling settings.
 
-    Unless that is set, it is what the context leaves beside the longest prompt of the whole set, so
-    that `limit` changes no answer.
+    Unless it is set, the length of a response is what the longest prompt of the whole set leaves of
+    the context, so that `limit` changes no answer.
     """
     config = plan.config
     limit = config.data.limit

@@ -1,4 +1,4 @@
-"""Try a reward on responses whose worth is known, and judge what it pays (`rlvr audit`)."""
+"""Try a reward on responses whose worth is known, and judge its numbers (`rlvr audit`)."""
 
 import math
 import time
@@ -18,7 +18,7 @@ from verifiers.gym import place_of
 FINE = 0.02
 """Share of faults up to which a check is fine: one problem in fifty may be read in two ways."""
 BAD = 0.2
-"""Share of faults above which a check is bad: sampling soon finds what pays on every fifth."""
+"""Share of faults above which a check is bad: training soon exploits one on every fifth problem."""
 MOVED = 0.01
 """Change of a reward that counts, as a share of what a right answer earns beyond a wrong one."""
 SLOW_S = 0.1
@@ -52,10 +52,10 @@ class Audit:
     def try_plain_answers(
         self, problems: Sequence[Problem], answer_forms: dict[str, str]
     ) -> list[Case]:
-        """Return the cases whose plain right answer earns more than a wrong one, in the way of
-        writing that is paid most often.
+        """Return the cases whose plain right answer earns more than a wrong one.
 
-        Raises UserError if the reward fails wherever it is asked.
+        The form of the answers is the one in which most cases do. Raises UserError if the reward
+        fails wherever it is asked.
         """
         paid_cases: dict[str, list[Case]] = {name: [] for name in answer_forms}
         cases = self._cases(problems)
@@ -128,7 +128,7 @@ class Audit:
     def compare(
         self, cases: Sequence[Case], problem: Problem, response: str, is_cut_off: bool
     ) -> None:
-        """Compare what a response earns with our verifier's verdict, which is no truth either."""
+        """Compare what a response earns with our verifier's verdict, which may be wrong too."""
         middle = fmean(fmean(case.rewards) for case in cases)
         trial = Trial("responses", "wrong", response, is_right=False, is_cut_off=is_cut_off)
         (rollout,) = self._ask_each(problem, [trial])
@@ -145,7 +145,7 @@ class Audit:
         """Judge a check by its worst row."""
         table = CHECKS[name]
         shares = [self._share_of_faults(row, table.is_luck) for row in rows]
-        # One way of writing that is paid is enough.
+        # One form of answers that earns more is enough.
         share = min(shares) if name == "plain" else max(shares)
         worst = rows[shares.index(share)]
         finding = f"none of {worst.asked:,} {worst.fault}"
@@ -166,8 +166,10 @@ class Audit:
         return faults / row.asked
 
     def _luck(self, answers: int) -> float:
-        """Return how many of so many answers may be right by chance. Two counts of equal chance
-        differ by three times sqrt(2 n) once in 700."""
+        """Return how many of these answers may be right by chance.
+
+        Two counts of equal chance differ by three times sqrt(2 n) once in 700.
+        """
         ((_, count),) = self.golds.most_common(1)
         expected = answers * count / self.golds.total()
         return expected + 3 * math.sqrt(2 * expected)

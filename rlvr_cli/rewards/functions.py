@@ -42,7 +42,7 @@ _FORMS = (
     "(data_source, solution_str, ground_truth, extra_info)"
 )
 _GOLD_NAMES = ("answer", "ground_truth", "solution", "target", "gold")
-"""Columns that hold the gold answer, if the rows have none of that name."""
+"""Columns that get the gold answer, unless the rows have a column of the same name."""
 _TEXT_NAMES = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
 _MISLEADING = (
     {*_TEXT_NAMES, "response", "responses", "completion", "completions"},
@@ -57,7 +57,7 @@ Score = float | list[tuple[int, float]] | None
 
 
 class Given(BaseModel):
-    """What a function gave a response: its reward, and the figures beside it."""
+    """What a function gave a response: its reward, and further figures."""
 
     score: Score
     figures: dict[str, float] = {}
@@ -306,7 +306,7 @@ def _described(function: Callable[..., object], file: Path, text: bytes) -> _Fun
 def _bound(function: Callable[..., object]) -> tuple[Callable[[_Arguments], object], Form]:
     """Return a call with arguments by name, and the form that the function's parameters show.
 
-    Raises CodeError if they show two, or none.
+    Raises CodeError unless they show exactly one.
     """
     signature = inspect.signature(function)
     names = tuple(signature.parameters)

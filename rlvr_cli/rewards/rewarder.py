@@ -47,7 +47,7 @@ class Scores(NamedTuple):
 Pending = Future[Scores]
 """A function that is running on some responses of a group."""
 Ask = Callable[[JsonObject, int], JsonObject]
-"""Gives the reply to a question that may take so many times the limit of time."""
+"""Gives the reply to a question, within a multiple of the limit of time."""
 
 
 class _Callee(NamedTuple):
@@ -262,7 +262,7 @@ class Rewarder:
 
 
 def _threads(count: int, opened: ExitStack) -> ThreadPoolExecutor:
-    """Return threads that end with `opened`, and leave what they have not begun."""
+    """Return threads that end with `opened`, without the tasks that are not begun by then."""
     threads = ThreadPoolExecutor(count, thread_name_prefix="rewards")
     opened.callback(threads.shutdown, cancel_futures=True)
     return threads

@@ -48,7 +48,7 @@ _SPELLED = (
     *("nineteen", "twenty"),
 )
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-# Between dollars of money stand words, and no formula.
+# Words between two dollar signs are about money. Anything else is a formula.
 _FORMULA = re.compile(r"\$((?![^$]*[a-z]{2,} [a-z]{2,})[^$]+)\$")
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 _DECIMAL = re.compile(r"-?\d{1,9}\.\d{1,9}")
@@ -160,7 +160,7 @@ class Case:
 
 
 def _filled(template: str, texts: dict[str, str]) -> str:
-    """Put texts in the place of their names. Raises KeyError if there is none of a name."""
+    """Put texts in the place of their names. Raises KeyError for an unknown name."""
     return _NAMED.sub(lambda name: texts[name[1]], template)
 
 
@@ -189,8 +189,10 @@ def texts_of_problem(problem: str) -> dict[str, str]:
 
 
 def texts_of_gold(gold: str) -> dict[str, str]:
-    """Return other texts of the value of a gold answer, and sums and products that come to it.
-    None is made of what is no plain number."""
+    """Return other texts of the value of a gold answer, and sums and products that equal it.
+
+    Only a plain number has them.
+    """
     texts: dict[str, str | None] = {"gold": gold, "formal": None if "$" in gold else f"${gold}$"}
     if _INTEGER.fullmatch(gold):
         texts |= _texts_of_integer(gold)
@@ -207,7 +209,7 @@ def texts_of_gold(gold: str) -> dict[str, str]:
 
 
 def _texts_of_integer(gold: str) -> dict[str, str | None]:
-    """Return other texts of a whole number. None stands where it has no such text."""
+    """Return other texts of a whole number, and None for each that it lacks."""
     number = int(gold)
     return {
         "integer": gold,

@@ -124,8 +124,10 @@ class AblationPlan:
 
 
 def deviation_from_plan(planned: Config, stored: Config) -> str:
-    """Describe the first setting of a stored run that is not the planned one. Return "" if there is
-    none. What the plan leaves open, a run has decided."""
+    """Describe the first setting of a stored run that is not the planned one.
+
+    Return "" if they agree. A run has decided what the plan leaves open.
+    """
     wanted = dict(leaves(planned.model_dump(mode="json")))
     actual = dict(leaves(stored.model_dump(mode="json")))
     for name, value in wanted.items():
@@ -298,7 +300,7 @@ def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
 def read_runs(directory: Path) -> dict[str, Seeds]:
     """Read the runs of an ablation that have ended, on the problems that all have judged.
 
-    Raises UserError if there is none of the base, or if they have no problem in common.
+    Raises UserError without a run of the base, or without a problem that all have judged.
     """
     base = read_names(directory).base
     paths = run_paths(directory)

@@ -64,7 +64,7 @@ def ended_runs(directory: Path) -> list[Path]:
 
 
 def findings(directory: Path) -> Findings:
-    """Compare the runs of an ablation that have ended. Raises UserError if none of the base has."""
+    """Compare the runs of an ablation that have ended. Raises UserError without one of the base."""
     names = read_names(directory)
     runs = read_runs(directory)
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
@@ -125,7 +125,7 @@ def show_ablation(directory: Path, display: Display) -> None:
 
 
 def publish_ablation(directory: Path, display: Display) -> None:
-    """Write the table as CSV and LaTeX beside the picture, and print it."""
+    """Write the picture, and the table as CSV and LaTeX, and print the table."""
     ablation = findings(directory)
     write_atomically(directory / "table.csv", arms_as_csv(ablation.arms))
     write_atomically(directory / "table.tex", f"% {NOTE}\n{table_as_latex(ablation.table)}\n")

@@ -22,8 +22,8 @@ _FURTHEST = 6
 def explain(run: Source, step: int | None, number: int | None, display: Display) -> None:
     """Explain a step in words and numbers, with one of its groups as the example.
 
-    The newest step is the default, and a group that trained. Raises UserError if there is no such
-    step or group.
+    The newest step is the default, and a group that trained. Raises UserError for an unknown step
+    or group.
     """
     config = run.config
     assert config is not None
