@@ -9,7 +9,7 @@ import random
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.types import Group, SamplingParams
 from rlvr_cli.data.problems import load_problems
-from rlvr_cli.evaluation.sampling import evaluate
+from rlvr_cli.evaluation.sampling import sample_groups
 from rlvr_cli.setup.plan import plan_for
 from rlvr_cli.setup.prompts import prompts_for
 from rlvr_cli.setup.session import open_session
@@ -40,7 +40,7 @@ def main() -> None:
     problems = load_problems(args.data, "test", limit=args.limit)
     with open_session(plan_for(config, problems)) as session:
         prompts = prompts_for(problems, session.policy, config, args.max_tokens)
-        whole = tokens(evaluate(session.sampler, prompts, params, 0))
+        whole = tokens(sample_groups(session.sampler, prompts, params, 0))
         count = sum(map(len, whole.values()))
         print(f"one call: {len(prompts)} problems, {len(whole)} responses, {count} tokens")
         for size in args.sizes:
@@ -48,7 +48,7 @@ def main() -> None:
             parts = {}
             for start in range(0, len(shuffled), size):
                 part = shuffled[start : start + size]
-                parts |= tokens(evaluate(session.sampler, part, params, 0))
+                parts |= tokens(sample_groups(session.sampler, part, params, 0))
             differing = sum(parts[key] != whole[key] for key in whole)
             print(f"{size} shuffled problems at a time: {differing} responses differ", flush=True)
 

@@ -19,8 +19,8 @@ from rlvr_cli.evaluation.curves import (
     Seeds,
     curve,
     ends_of,
+    interpolate,
     mean_of,
-    value_at,
 )
 from rlvr_cli.evaluation.estimators import crossed_difference
 from rlvr_cli.evaluation.picture import picture
@@ -102,7 +102,7 @@ def tables(runs: dict[str, list[MeasuredRun]]) -> list[str]:
     lines = _row("arm", "seeds", *(f"pass@1 {place}" for place in at))
     lines += _row(*["---"] * 5)
     for arm, seed_runs in runs.items():
-        values = ([value_at(curve(run, axis), ends[axis]) for run in seed_runs] for axis in AXES)
+        values = ([interpolate(curve(run, axis), ends[axis]) for run in seed_runs] for axis in AXES)
         lines += _row(arm, len(seed_runs), *map(spread, values))
     lines += ["", *_times(runs)]
     lines += ["", *_row("arm", *FIGURES)]
@@ -148,8 +148,8 @@ def differences(runs: dict[str, Seeds], ends: dict[Axis, float]) -> list[str]:
         if both := sorted(base.keys() & seed_runs.keys()):
             by_axis = (
                 [
-                    value_at(curve(seed_runs[seed], axis), end)
-                    - value_at(curve(base[seed], axis), end)
+                    interpolate(curve(seed_runs[seed], axis), end)
+                    - interpolate(curve(base[seed], axis), end)
                     for seed in both
                 ]
                 for axis, end in ends.items()

@@ -140,7 +140,7 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
 
     from rlvr_cli.config import resolve, set_layer
     from rlvr_cli.console.display import Display
-    from rlvr_cli.program.train import start
+    from rlvr_cli.program.train import start_run
     from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
     from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
     from rlvr_cli.training.trainer import Trainer
@@ -162,7 +162,7 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
     reward.write_text(PARITY)
     fixed = (f"model={model}", f"reward.functions=[{reward}]", "eval.limit=0")
     config = resolve(set_layer([*fixed, "algorithm.filter.metric=reward", *settings]))
-    start(config, work / "run", Display(quiet=True))
+    start_run(config, work / "run", Display(quiet=True))
     trainer = begun[0]
     rows = [json.loads(line) for line in (work / "run" / "metrics.jsonl").open()]
     rows = rows[1:] or rows

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import get_args
 
 from rlvr_cli.core.types import Problem
-from rlvr_cli.rewards.trials import CONSTANTS, WAYS, Case
+from rlvr_cli.rewards.trials import ANSWER_FORMS, CONSTANTS, Case
 from verifiers import Attempt, Format, Verdict, Verifier
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -52,7 +52,7 @@ def spread(rows: list, count: int) -> list:
 def responses(question: str, gold: str, format: Format) -> Iterator[tuple[str, str]]:
     """Yield (name, response) of the constants and the blind answers that `rlvr audit` tries."""
     way = {"boxed": r"\boxed{X}", "any": "The answer is X."}
-    case = Case(Problem("", question, gold), gold, "", WAYS[way.get(format, THINK_ANSWER)])
+    case = Case(Problem("", question, gold), gold, "", ANSWER_FORMS[way.get(format, THINK_ANSWER)])
     # An audit leaves a constant out where it is right, and here it counts as luck.
     for answer in CONSTANTS:
         yield f"constant {answer}", case.text(answer)

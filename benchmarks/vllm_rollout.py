@@ -25,13 +25,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 
+from rlvr_cli.core.report import Fingerprint
 from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import Group, Prompt, SamplingParams
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.prompts import render_prompts
-from rlvr_cli.data.rows import response_row
 from rlvr_cli.evaluation.result_dir import PartialResult
-from rlvr_cli.evaluation.sampling import evaluate
+from rlvr_cli.evaluation.sampling import sample_groups
 from rlvr_cli.model.card import present_card
 from rlvr_cli.model.loading import default_device, load_model
 from rlvr_cli.rollout.engines.vllm_engine import VllmEngine, import_vllm
@@ -52,14 +52,12 @@ def tokens_per_second(side: Callable[[], int]) -> dict[str, float]:
 def evaluated(sampler: Sampler, prompts: Sequence[Prompt], params: SamplingParams) -> int:
     """Evaluate as `rlvr eval --out` does; return the tokens."""
     with tempfile.TemporaryDirectory() as directory:
-        partial = PartialResult(Path(directory) / "rows.jsonl", {}, params.samples)
+        partial = PartialResult(Path(directory) / "rows.jsonl", Fingerprint(), params.samples)
 
         def on_group(group: Group) -> None:
-            partial.add(
-                group.prompt.problem.id, [response_row(rollout) for rollout in group.rollouts]
-            )
+            partial.add({group.prompt.problem.id: group.rollouts})
 
-        groups = evaluate(sampler, prompts, params, 0, on_group)
+        groups = sample_groups(sampler, prompts, params, 0, on_group)
     return sum(len(r.completion.token_ids) for group in groups for r in group.rollouts)
 
 

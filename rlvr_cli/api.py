@@ -21,7 +21,7 @@ from rlvr_cli.program.problems import sample_problems, write_rows
 from rlvr_cli.program.resolve import load, load_again, read_flags, say_model_settings
 
 File = Path | str | None
-"""A path, or None if there is none."""
+"""A path, or None without a file."""
 Names = str | Path | Iterable[str | Path]
 Numbers = int | str | Iterable[int | str]
 Data = Names | Iterable[Mapping[str, object]]
@@ -127,13 +127,13 @@ def train(
         say_model_settings([resolved.model], display)
     # These modules load torch. A mistake in the settings is reported before that.
     from rlvr_cli.program.train import resume as go_on
-    from rlvr_cli.program.train import start
+    from rlvr_cli.program.train import start_run
 
     trackers = track or ()
     if resume is not None:
         go_on(resolved, Path(resume), display, trackers, on_step, objects)
         return Run(Path(resume))
-    directory = start(
+    directory = start_run(
         resolved,
         _path(out),
         display,
@@ -212,9 +212,9 @@ def evaluate(
             )
         from rlvr_cli.program.recorded import score
 
-        plain = load("responses", flags, set, _path(config))
+        config_of_responses = load("responses", flags, set, _path(config))
         files, rows = _sources_and_rows(responses)
-        return score(plain, files or (), golds or (), options, display, rows)
+        return score(config_of_responses, files or (), golds or (), options, display, rows)
     names, rows = _sources_and_rows(data)
     models = [{"model": name} for name in dict.fromkeys(_texts(model))]
     sources = [{"data.source": name} for name in dict.fromkeys(map(canonical, names or ()))]
@@ -323,15 +323,15 @@ def _sources_and_rows(data: Data | None) -> tuple[list[str] | None, Iterable[obj
     return ["-"], data
 
 
-def _rewards(chosen: Rewards | None) -> tuple[FlagValue, RewardObjects]:
+def _rewards(rewards_or_one: Rewards | None) -> tuple[FlagValue, RewardObjects]:
     """Return the rewards with a text for each function object, and these objects by name."""
-    if callable(chosen):
-        chosen = [chosen]
-    if not isinstance(chosen, list | tuple):
-        return chosen, {}
+    if callable(rewards_or_one):
+        rewards_or_one = [rewards_or_one]
+    if not isinstance(rewards_or_one, list | tuple):
+        return rewards_or_one, {}
     rewards = []
     objects = {}
-    for reward in chosen:
+    for reward in rewards_or_one:
         match reward:
             case [function, weight]:
                 ending = f":{weight}"

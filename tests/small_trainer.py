@@ -19,7 +19,7 @@ from rlvr_cli.model.settings import SIXTEEN_BITS
 from rlvr_cli.ranks.group import full_tensor
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.runs.run_dir import Run, create_run
+from rlvr_cli.runs.run_dir import RunDirectory, create_run
 from rlvr_cli.setup.machine import this_machine
 from rlvr_cli.setup.memory import Memory, read_shapes
 from rlvr_cli.setup.plan import is_sharded, plan_for
@@ -95,6 +95,6 @@ def steps(trainer: Trainer, directory: Path) -> list[dict]:
         return [written(run, result) for result in trainer.train_steps()]
 
 
-def written(run: Run, result: StepResult) -> dict:
+def written(run: RunDirectory, result: StepResult) -> dict:
     run.record(result)
     return result.figures.row

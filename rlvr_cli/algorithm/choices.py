@@ -117,7 +117,7 @@ class Algorithm(Section):
 
     @property
     def own_functions(self) -> dict[str, str]:
-        """Return the functions of one's own, by the choice that each makes."""
+        """Return the user's functions, by the choice that each makes."""
         functions = {}
         for name in ("advantage", "surrogate", "filter"):
             choice = getattr(self, name)
@@ -163,11 +163,11 @@ class Algorithm(Section):
             trusts_engine = computes_alike or self.old_logprobs == "engine"
             has_gap = not (trusts_engine or self.reads_responses)
             correction = TruncatedWeights() if has_gap else None
-        chosen = self.filter
-        if isinstance(chosen, Mixed) and chosen.metric == "auto":
+        group_filter = self.filter
+        if isinstance(group_filter, Mixed) and group_filter.metric == "auto":
             metric = "accuracy" if rewards_verdict else "reward"
-            chosen = chosen.model_copy(update={"metric": metric})
-        return self.model_copy(update={"importance_correction": correction, "filter": chosen})
+            group_filter = group_filter.model_copy(update={"metric": metric})
+        return self.model_copy(update={"importance_correction": correction, "filter": group_filter})
 
     @property
     def normalizes_each(self) -> bool:
@@ -198,7 +198,7 @@ class Algorithm(Section):
         Each surrogate is a multiple of the advantage, which aggregations and corrections only
         weigh. What else reads a response: a KL in the loss, and the control of one in the reward,
         which measures it. An entropy bonus, a critic, the likelihood of right responses, and the
-        threshold of `top_entropy`. A surrogate of one's own may have a gradient anywhere.
+        threshold of `top_entropy`. A user's surrogate may have a gradient anywhere.
         """
         reads_kl = self.kl is not None and not (self.rewards_kl and self.kl.control is None)
         has_other_term = self.entropy_coef > 0 or self.positive_nll > 0 or self.critic is not None

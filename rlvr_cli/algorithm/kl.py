@@ -11,7 +11,7 @@ from torch import Tensor
 MAX_LOG_RATIO = 20.0
 
 
-def bounded(log_ratio: Tensor) -> Tensor:
+def bounded_log_ratio(log_ratio: Tensor) -> Tensor:
     """Clamp to +-20, so that no exponential overflows."""
     return log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
@@ -31,7 +31,7 @@ def k3(logprobs: Tensor, other_logprobs: Tensor) -> Tensor:
 
     GRPO, Shao et al. 2024, arXiv:2402.03300, eq. 4.
     """
-    log_ratio = bounded(other_logprobs - logprobs)
+    log_ratio = bounded_log_ratio(other_logprobs - logprobs)
     return log_ratio.exp() - log_ratio - 1
 
 

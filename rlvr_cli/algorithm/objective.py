@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from rlvr_cli.algorithm.kl import bounded
+from rlvr_cli.algorithm.kl import bounded_log_ratio
 
 
 def importance_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
     """Compute r_t = exp(logprobs - old_logprobs), [B, T], with the exponent within +-20."""
-    return bounded(logprobs - old_logprobs).exp()
+    return bounded_log_ratio(logprobs - old_logprobs).exp()
 
 
 def response_sum(values: Tensor, mask: Tensor) -> Tensor:
@@ -28,7 +28,7 @@ def sequence_ratio(logprobs: Tensor, old_logprobs: Tensor, mask: Tensor) -> Tens
     GSPO, Zheng et al. 2025, arXiv:2507.18071, eq. 7.
     """
     mean = response_sum(logprobs - old_logprobs, mask) / mask.sum(1, keepdim=True).clamp_min(1)
-    return bounded(mean).exp().expand_as(logprobs)
+    return bounded_log_ratio(mean).exp().expand_as(logprobs)
 
 
 def clipped_surrogate(
@@ -146,7 +146,9 @@ def vespo(
 
     VESPO, 2026, arXiv:2602.10693, and its authors' code. It has no bound, and weight 1 at W = 1.
     """
-    log_weight = bounded(response_sum(inputs.logprobs - inputs.old_logprobs, inputs.mask)).detach()
+    log_weight = bounded_log_ratio(
+        response_sum(inputs.logprobs - inputs.old_logprobs, inputs.mask)
+    ).detach()
     positive = (inputs.advantages >= 0).to(inputs.mask)
     k = k_neg + (k_pos - k_neg) * positive
     lam = lam_neg + (lam_pos - lam_neg) * positive
@@ -233,13 +235,13 @@ AGGREGATIONS: dict[str, Callable[..., Tensor]] = {
 
 def truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:
     """Compute min(w_t, cap), [B, T]. Truncated importance sampling, Yao et al. 2025."""
-    return bounded(log_weight).exp().clamp_max(cap)
+    return bounded_log_ratio(log_weight).exp().clamp_max(cap)
 
 
 def masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
     """Compute w_t where low <= w_t <= high, else 0, [B, T]. IcePop, Ling team 2025,
     arXiv:2510.18855 (0.5 and 5)."""
-    weight = bounded(log_weight).exp()
+    weight = bounded_log_ratio(log_weight).exp()
     return torch.where((weight >= low) & (weight <= high), weight, 0.0)
 
 

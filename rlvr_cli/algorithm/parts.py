@@ -55,17 +55,18 @@ class Part(NamedTuple):
 
 
 def load_parts(algo: Algorithm) -> dict[str, str]:
-    """Load and try the functions of one's own that an algorithm names, and put each into the table
-    of its choice. Return the SHA-256 of each file, by the choice.
+    """Load and try the user's functions that an algorithm names.
+
+    Each is added to the table of its choice. Return the SHA-256 of each file, by the choice.
 
     Raises UserError if one cannot be used, or is not the one that `sources` names.
     """
     sources = {}
     for name, spec in algo.own_functions.items():
         part = part_of(algo, name)
-        found = _within_time(name, spec, partial(_load, algo, part, name))
-        part.table[spec] = _named_in_errors(found, name, spec)
-        sources[name] = found.source
+        function = _within_time(name, spec, partial(_load, algo, part, name))
+        part.table[spec] = _named_in_errors(function, name, spec)
+        sources[name] = function.source
     if not algo.sources.items() <= sources.items():
         raise UserError(
             f"algorithm.{' and '.join(sources)} {' '.join(algo.own_functions.values())}: not the "
@@ -83,7 +84,7 @@ def part_of(algo: Algorithm, name: str) -> Part:
     return PARTS[name]
 
 
-def settings_of(algo: Algorithm, name: str) -> Values:
+def function_settings(algo: Algorithm, name: str) -> Values:
     """Return the keyword arguments of the function of a choice."""
     if name == "aggregation":
         return dict(algo.aggregation_settings)
@@ -95,28 +96,32 @@ def settings_of(algo: Algorithm, name: str) -> Values:
 
 def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
     """Find a function, and try it."""
-    settings = settings_of(algo, name)
-    found = _found(algo.own_functions[name], name)
-    parameters = inspect.signature(found.call).parameters.values()
+    settings = function_settings(algo, name)
+    function = _find(algo.own_functions[name], name)
+    parameters = inspect.signature(function.call).parameters.values()
     names = [item.name for item in parameters][part.positional :]
     try:
-        inspect.signature(found.call).bind(*[None] * part.positional, **settings)
+        inspect.signature(function.call).bind(*[None] * part.positional, **settings)
     except TypeError as error:
         known = ", ".join(names) or "none"
         raise CodeError(f"{error}; it is called {part.call}, its settings are {known}") from None
     try:
-        part.attempt(found.call, settings)
+        part.attempt(function.call, settings)
         if part is PARTS["advantage"]:
-            OwnAdvantage.baselines[algo.own_functions[name]] = _has_baseline(found.call, settings)
+            OwnAdvantage.baselines[algo.own_functions[name]] = _has_baseline(
+                function.call, settings
+            )
     except Exception as error:
-        words = error_in_words(error, found.file)
+        words = error_in_words(error, function.file)
         raise CodeError(f"{words}; it is called {part.call}") from None
-    return found
+    return function
 
 
-def _found(spec: str, name: str) -> UserFunction:
-    """Find a function. Modules beside it are found to the end, after all others, since a function
-    may import one when it is called."""
+def _find(spec: str, name: str) -> UserFunction:
+    """Find a function.
+
+    Its call may import modules of its directory, which stays on `sys.path` after all others.
+    """
     before = list(sys.path)
     sys.path.append(os.getcwd())
     try:
@@ -126,7 +131,7 @@ def _found(spec: str, name: str) -> UserFunction:
 
 
 def _within_time(name: str, spec: str, load: Callable[[], UserFunction]) -> UserFunction:
-    """Load in a thread of its own, which is left behind if it does not end."""
+    """Load a function in a daemon thread, and wait for it for `TRIAL_SECONDS` at most."""
     results: list[UserFunction | UserError] = []
 
     def run() -> None:
@@ -147,16 +152,16 @@ def _within_time(name: str, spec: str, load: Callable[[], UserFunction]) -> User
     return result
 
 
-def _named_in_errors(found: UserFunction, name: str, spec: str) -> Function:
+def _named_in_errors(function: UserFunction, name: str, spec: str) -> Function:
     """Return the function with its errors told in one line."""
 
     def call(*arguments: object, **settings: object) -> object:
         try:
-            return found.call(*arguments, **settings)
+            return function.call(*arguments, **settings)
         except (MemoryError, torch.OutOfMemoryError):
             raise
         except Exception as error:
-            words = error_in_words(error, found.file)
+            words = error_in_words(error, function.file)
             raise UserError(f"algorithm.{name} {spec}: {words}") from error
 
     return call
@@ -171,37 +176,37 @@ def _mask() -> Tensor:
     return torch.tensor([[float(t < n) for t in range(max(_LENGTHS))] for n in _LENGTHS]).double()
 
 
-def _made(number: int, low: float, high: float) -> Tensor:
+def _numbers(number: int, low: float, high: float) -> Tensor:
     """Return numbers between two bounds where the mask is 1, [B, T], always the same."""
     generator = torch.Generator().manual_seed(number)
-    drawn = torch.rand(_mask().shape, generator=generator, dtype=torch.float64)
-    return (low + (high - low) * drawn) * _mask()
+    uniform = torch.rand(_mask().shape, generator=generator, dtype=torch.float64)
+    return (low + (high - low) * uniform) * _mask()
 
 
-def _checked(result: object, what: str, shape: Sequence[int]) -> Tensor:
+def _checked(result: object, label: str, shape: Sequence[int]) -> Tensor:
     """Return a result that is a finite tensor of a shape. Raises CodeError for any other."""
     if not isinstance(result, Tensor):
-        raise CodeError(f"{what} is {type(result).__name__}, not a tensor")
+        raise CodeError(f"{label} is {type(result).__name__}, not a tensor")
     if list(result.shape) != list(shape):
-        raise CodeError(f"{what} has the shape {list(result.shape)}, not {list(shape)}")
+        raise CodeError(f"{label} has the shape {list(result.shape)}, not {list(shape)}")
     if not bool(torch.isfinite(result).all()):
-        raise CodeError(f"{what} is not finite")
+        raise CodeError(f"{label} is not finite")
     return result
 
 
 def _try_cuts(compute: Callable[..., Tensor], tensors: Sequence[Tensor], learns: bool) -> None:
     """Compute on a whole batch and on each response alone, and compare values and gradients."""
     mask = _mask()
-    whole, gradient = _with_gradient(compute, tensors, mask)
+    values, gradient = _with_gradient(compute, tensors, mask)
     if learns and not bool(gradient.any()):
         raise CodeError("no gradient reaches the log-probabilities")
     if bool((gradient * (1 - mask)).any()):
         raise CodeError("padding has a gradient")
     for row, length in enumerate(_LENGTHS):
-        cut = [tensor[row : row + 1, :length] for tensor in tensors]
-        alone, gradient_alone = _with_gradient(compute, cut, mask[row : row + 1, :length])
-        for one, other in ((alone, whole), (gradient_alone, gradient)):
-            difference = (one - other[row : row + 1, :length]).abs().max()
+        response = [tensor[row : row + 1, :length] for tensor in tensors]
+        alone, gradient_alone = _with_gradient(compute, response, mask[row : row + 1, :length])
+        for actual, expected in ((alone, values), (gradient_alone, gradient)):
+            difference = (actual - expected[row : row + 1, :length]).abs().max()
             if difference > _TOLERANCE:
                 raise CodeError(
                     "a response has another value or gradient alone than in a batch: leave sums "
@@ -242,15 +247,15 @@ def _try_surrogate(function: Function, settings: Values) -> None:
         return _checked(result[0], "its first result", mask.shape)
 
     advantages = torch.tensor([[1.5], [-0.5], [-1.0]], dtype=torch.float64) * _mask()
-    _try_cuts(compute, [_made(1, -2, -0.1), _made(2, -2, -0.1), advantages], learns=True)
+    _try_cuts(compute, [_numbers(1, -2, -0.1), _numbers(2, -2, -0.1), advantages], learns=True)
 
 
 def _try_estimator(function: Function, settings: Values) -> None:
-    def compute(logprobs: Tensor, other: Tensor, mask: Tensor) -> Tensor:
-        result: Tensor = function(logprobs, other, **settings)
+    def compute(logprobs: Tensor, other_logprobs: Tensor, mask: Tensor) -> Tensor:
+        result: Tensor = function(logprobs, other_logprobs, **settings)
         return result
 
-    _try_cuts(compute, [_made(1, -2, -0.1), _made(2, -2, -0.1)], learns=False)
+    _try_cuts(compute, [_numbers(1, -2, -0.1), _numbers(2, -2, -0.1)], learns=False)
 
 
 def _try_aggregation(function: Function, settings: Values) -> None:
@@ -262,7 +267,7 @@ def _try_aggregation(function: Function, settings: Values) -> None:
             raise CodeError("padding has a weight")
         return weights
 
-    _try_cuts(compute, [_made(1, -2, -0.1)], learns=False)
+    _try_cuts(compute, [_numbers(1, -2, -0.1)], learns=False)
 
 
 def _groups() -> list[Group]:
@@ -298,8 +303,10 @@ def _try_group_advantage(function: Function, settings: Values) -> None:
 
 
 def _has_baseline(function: Function, settings: Values) -> bool:
-    """Return whether an advantage of a group is 0 where the group's rewards are equal, beside a
-    group where they are not."""
+    """Return whether the advantages of a group with equal rewards are 0.
+
+    The batch has a second group, whose rewards are not equal.
+    """
     mixed_G = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64)
     for reward in (-1.0, 0.0, 0.5, 1.0):
         equal_G = torch.full_like(mixed_G, reward)
@@ -368,4 +375,4 @@ PARTS: dict[str, Part] = {
         _try_filter,
     ),
 }
-"""The choices by name. Built-in functions and the user's stand in the same tables."""
+"""The choices by name. The tables have the built-in functions and the user's."""

@@ -54,8 +54,10 @@ LORA_RATE = 10.0
 
 
 def setting_at(key: str) -> Setting | None:
-    """Return the setting of this name, or the mapping that has this key. Return None if there is no
-    such setting."""
+    """Return the setting of this name, or the mapping that has this key.
+
+    Return None for an unknown name.
+    """
     while key and key not in SETTINGS:
         key = key.rpartition(".")[0]
     return SETTINGS.get(key)
@@ -139,8 +141,8 @@ def set_layer(sets: Sets) -> list[Assignment]:
     """Return the assignments of `--set section.key=value`, whose value is read as YAML."""
     assignments: list[Assignment] = []
     if isinstance(sets, Mapping):
-        for name, chosen in sets.items():
-            assignments += layer(f"--set {shortened(f'{name}={chosen}')}", {name: chosen})
+        for name, entry in sets.items():
+            assignments += layer(f"--set {shortened(f'{name}={entry}')}", {name: entry})
         return in_order(assignments)
     if isinstance(sets, str):  # one from Python, which would be read letter by letter
         sets = [sets]
@@ -244,8 +246,8 @@ def overrides(config: Config) -> dict[str, tuple[object, object]]:
     """Return (preset value, chosen value), by dotted name, of the algorithm's settings in which it
     differs from its preset."""
     preset = _decided(config, ALGORITHMS[config.algo])
-    chosen = _decided(config, config.algorithm)
-    pairs = {key: (preset.get(key, NONE), chosen.get(key, NONE)) for key in [*preset, *chosen]}
+    current = _decided(config, config.algorithm)
+    pairs = {key: (preset.get(key, NONE), current.get(key, NONE)) for key in [*preset, *current]}
     return {key: pair for key, pair in pairs.items() if pair[0] != pair[1]}
 
 

@@ -312,8 +312,8 @@ class Config(Section):
             )
         rounds = algo.filter
         if rounds is not None and rounds.gen_batch_size and rounds.max_gen_batches:
-            most = rounds.gen_batch_size * rounds.max_gen_batches
-            if most < self.rollout.prompts:
+            most_prompts = rounds.gen_batch_size * rounds.max_gen_batches
+            if most_prompts < self.rollout.prompts:
                 raise ValueError(
                     f"algorithm.filter.gen_batch_size {rounds.gen_batch_size} in "
                     f"{rounds.max_gen_batches} rounds never fills a batch of rollout.prompts "

@@ -53,8 +53,8 @@ def show_audit(figures: AuditFigures, display: Display) -> None:
             f"{1000 * figures.seconds:.2g} ms per response asked alone, "
             f"{1000 * figures.slowest:.2g} ms at most, {figures.memory_mb:,.0f} MiB of memory",
         )
-    counts = Counter(check.judgement for check in figures.checks)
-    display.result("judgement", ", ".join(f"{counts[name]} {name}" for name in _STYLES))
+    n_by_judgement = Counter(check.judgement for check in figures.checks)
+    display.result("judgement", ", ".join(f"{n_by_judgement[name]} {name}" for name in _STYLES))
 
 
 def _show_examples(check: Check, display: Display) -> None:

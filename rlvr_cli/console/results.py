@@ -17,7 +17,7 @@ _MISSED_SHARE = 0.01
 """Share of right answers in another form up to which the two figures tell the same."""
 
 
-def show_results(entries: Sequence[Entry], display: Display) -> None:
+def show_entries(entries: Sequence[Entry], display: Display) -> None:
     """Show the figures of each result, and a table of all at each k."""
     has_several = len(entries) > 1
     for entry in entries:

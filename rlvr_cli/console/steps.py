@@ -179,7 +179,7 @@ def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -
     each is drawn as its number.
     """
     per_row = max(1, min(_CHARTS_IN_A_ROW, width // _CHART_COLUMNS))
-    curves = (*CURVES, *map(_held_out_curve, measured_sets(runs)))
+    curves = (*CURVES, *map(_held_out_curve, held_out_names(runs)))
     charts = list(filter(None, (_chart(curve, runs, width // per_row, color) for curve in curves)))
     lines: list[str] = []
     for start in range(0, len(charts), per_row):
@@ -188,7 +188,7 @@ def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -
     return "\n".join(lines)
 
 
-def measured_sets(runs: Sequence[History]) -> list[str]:
+def held_out_names(runs: Sequence[History]) -> list[str]:
     """Return the names of the held-out sets that were measured, the first one first."""
     names = {name for history in runs for figures in history for name in figures.held_out}
     return sorted(names)[:_MOST_SETS]
@@ -196,8 +196,8 @@ def measured_sets(runs: Sequence[History]) -> list[str]:
 
 def points(history: History, value: Value) -> list[tuple[int, float]]:
     """Return (step, value) of every step that measured the figure."""
-    found = ((figures.step, value(figures)) for figures in history)
-    return [(step, number) for step, number in found if number is not None]
+    pairs = ((figures.step, value(figures)) for figures in history)
+    return [(step, number) for step, number in pairs if number is not None]
 
 
 def _held_out_curve(name: str) -> Curve:

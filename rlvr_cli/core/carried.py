@@ -62,8 +62,8 @@ def groups_from_json(rows: Sequence[JsonObject], prompts: Sequence[Prompt]) -> l
     """Convert the values that `groups_as_json` returned back to groups. Raises ValueError."""
     groups = []
     for row in rows:
-        carried = CarriedGroup.model_validate(row, strict=False)
-        prompt = prompts[carried.prompt]
+        carried_group = CarriedGroup.model_validate(row, strict=False)
+        prompt = prompts[carried_group.prompt]
         rollouts = [
             Rollout.of(
                 prompt,
@@ -75,7 +75,7 @@ def groups_from_json(rows: Sequence[JsonObject], prompts: Sequence[Prompt]) -> l
                 stored.rewards,
                 stored.places,
             )
-            for sample, stored in enumerate(carried.rollouts)
+            for sample, stored in enumerate(carried_group.rollouts)
         ]
-        groups.append(Group(prompt, tuple(rollouts), carried.weight_version))
+        groups.append(Group(prompt, tuple(rollouts), carried_group.weight_version))
     return groups

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import PydanticUndefined
 
 NONE = "none"
-"""The word for an optional choice that is not made; YAML's null means the same."""
+"""The word for an optional choice that is not made. YAML's null means the same."""
 Command = Literal["train", "eval", "sample", "responses"]
-"""A reader of settings; `responses` is `rlvr eval --responses`, which has the flags of eval."""
+"""A reader of settings. `responses` is `rlvr eval --responses`, which has the flags of eval."""
 
 
 @dataclass(frozen=True)
@@ -90,14 +90,14 @@ class Choice(Section):
         }
 
     def __str__(self) -> str:
-        inside = describe((name, value) for name, value in self if name != "kind")
-        return f"{self.kind} ({inside})" if inside else self.kind
+        settings = describe((name, value) for name, value in self if name != "kind")
+        return f"{self.kind} ({settings})" if settings else self.kind
 
 
 Values = dict[str, bool | int | float | str]
-"""The settings of a function of one's own: its keyword arguments."""
+"""The settings of a user's function: its keyword arguments."""
 OWN = "own"
-"""The kind of a choice that is a function of one's own, and not one of ours."""
+"""The kind of a choice that names a user's function."""
 
 
 ENTRY_POINTS = {
@@ -111,15 +111,17 @@ ENTRY_POINTS = {
 
 
 def is_own_function(value: object, choice: str) -> bool:
-    """Return whether a text names a function of one's own for a choice: FILE.py:NAME, MODULE:NAME
-    or an entry point."""
+    """Return whether a text names a user's function for a choice.
+
+    It does as FILE.py:NAME, as MODULE:NAME or as an entry point.
+    """
     if not isinstance(value, str):
         return False
     return ":" in value or value in entry_points(group=ENTRY_POINTS[choice]).names
 
 
 class OwnChoice(Choice):
-    """A function of one's own, by FILE.py:NAME, MODULE:NAME or the name of an entry point."""
+    """A user's function, by FILE.py:NAME, MODULE:NAME or the name of an entry point."""
 
     function: str
     """The function, as FILE.py:NAME, MODULE:NAME or an entry point."""
@@ -195,7 +197,7 @@ def settings_of(
             kinds=section_kinds,
         )
         for kind in dict.fromkeys(choices.values()):
-            names = tuple(other for other, its_kind in choices.items() if its_kind is kind)
+            names = tuple(kind_name for kind_name, its_kind in choices.items() if its_kind is kind)
             yield from settings_of(
                 kind,
                 f"{path}.",
@@ -247,14 +249,14 @@ def kinds(annotation: object) -> Kinds:
     """Return the kinds that a field of this type can take. Return {} if it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
-    found: Kinds = {}
+    all_kinds: Kinds = {}
     for part in get_args(annotation):
-        found.update(kinds(part))
-    return found
+        all_kinds.update(kinds(part))
+    return all_kinds
 
 
 def number_of(annotation: object) -> str | None:
-    """Return the field that a number in place of a choice sets. Return None if it takes none."""
+    """Return the field that a number in place of a choice sets, or None without such a field."""
     first = next(iter(kinds(annotation).values()), None)
     return None if first is None else first.number
 

@@ -111,9 +111,9 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def counts_in_words(counts: Mapping[str, int]) -> str:
+def counts_in_words(numbers: Mapping[str, int]) -> str:
     """Format as `3 correct, 1 wrong`."""
-    return ", ".join(f"{count} {name}" for name, count in counts.items())
+    return ", ".join(f"{count} {name}" for name, count in numbers.items())
 
 
 def opens_thought(prompt: str | None) -> bool:

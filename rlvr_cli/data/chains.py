@@ -47,8 +47,8 @@ class Chain:
     def text(self) -> str:
         """Return the problem as the policy reads it."""
         steps = zip(LABELS, self.operations, strict=False)
-        shown = "".join(f"{label}{op}{operand}" for label, (op, operand) in steps)
-        return f"{START}{self.first}{RULE}{shown}"
+        operations = "".join(f"{label}{op}{operand}" for label, (op, operand) in steps)
+        return f"{START}{self.first}{RULE}{operations}"
 
     @property
     def answer(self) -> int:

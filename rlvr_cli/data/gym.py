@@ -31,7 +31,7 @@ _MOST_OLD = 500
 has no more."""
 
 
-def problems(source: str, split: str) -> Iterator[JsonObject]:
+def generated_problems(source: str, split: str) -> Iterator[JsonObject]:
     """Yield the problems of a split as rows: `gym:NAME+NAME?SETTING=VALUE&…`, those of several
     generators in turn.
 

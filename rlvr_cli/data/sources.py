@@ -38,7 +38,7 @@ _BATCH_GIB = 2
 _BATCH_S = 60.0
 _SMALL_UNPACKED = 64 << 20
 _LARGEST_RATIO = 200
-"""A gzipped file may unpack to so many bytes, and to this many times its own size in addition."""
+"""A gzipped file may unpack to `_SMALL_UNPACKED` bytes, and this many times its own size."""
 _PACKED = {b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip", b"BZh": "bzip2", b"\xfd7zXZ": "xz"}
 _ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:\[|\{\s*\n)")
 """The start of JSON over several lines: an array, or an object whose brace ends the line."""
@@ -156,7 +156,7 @@ def source_rows(
     if spec.sizes and spec.source == _PROCEDURAL:
         return numbered(source, chains.problems(split, spec.sizes[known_split], seed=chains.SEED))
     if spec.source.startswith(gym.PREFIX):
-        return numbered(source, gym.problems(source, split))
+        return numbered(source, gym.generated_problems(source, split))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(source).parent / spec.source)
     if root is None:
@@ -175,7 +175,7 @@ def source_rows(
 
 
 def _unknown_set(source: str) -> str:
-    """Describe that a name is not a problem set, and what may be meant."""
+    """Say that a name is not a problem set, and suggest a similar one."""
     sets = sets_by_normal_name()
     similar = difflib.get_close_matches(normal_name(source), sets, 1)
     hint = f"did you mean {sets[similar[0]]}? Or " if similar else ""

@@ -101,8 +101,8 @@ def curve(run: MeasuredRun, axis: Axis) -> Curve:
     ]
 
 
-def value_at(points: Sequence[tuple[float, Y]], x: float) -> Y:
-    """Interpolate a curve linearly; the last value holds beyond its end."""
+def interpolate(points: Sequence[tuple[float, Y]], x: float) -> Y:
+    """Interpolate a curve linearly. The last value holds beyond its end."""
     for (left, low), (right, high) in itertools.pairwise(points):
         if left <= x <= right and left < right:
             return low + (high - low) * (x - left) / (right - left)
@@ -110,7 +110,7 @@ def value_at(points: Sequence[tuple[float, Y]], x: float) -> Y:
 
 
 def mean_of(run: MeasuredRun, figure: str, after: int, last: int) -> float | None:
-    """Return the mean of a figure over the steps that have it; None if none has."""
+    """Return the mean of a figure over the steps that have it, or None without such a step."""
     rows = [figures.row for figures in run.steps if after < figures.step <= last]
     present = [row[figure] for row in rows if row.get(figure) is not None]
     return statistics.mean(present) if present else None
@@ -130,10 +130,10 @@ def on_a_grid(curves: Sequence[Curve]) -> list[tuple[float, list[float]]]:
     start = max(points[0][0] for points in curves)
     end = min(points[-1][0] for points in curves)
     grid = [start + (end - start) * i / 30 for i in range(31)]
-    return [(x, [value_at(points, x) for points in curves]) for x in grid]
+    return [(x, [interpolate(points, x) for points in curves]) for x in grid]
 
 
-def compare(runs: Mapping[str, Seeds], base: str) -> list[ArmAtEnd]:
+def compare_arms(runs: Mapping[str, Seeds], base: str) -> list[ArmAtEnd]:
     """Compare pass@1 of each arm at the end of each axis that all runs reach, and from the second
     seed on its difference to the base, paired by seed and problem.
 
@@ -165,7 +165,7 @@ def _shares_at(run: MeasuredRun, axis: Axis, x: float) -> "NDArray[float64]":
     import numpy
 
     problems = sorted(run.measured[0].shares)
-    return value_at(
+    return interpolate(
         [
             (axis.value(point), numpy.array([point.shares[problem] for problem in problems]))
             for point in run.measured

@@ -214,7 +214,7 @@ def crossed_difference(
     """Compute the mean of differences, a row per seed with a column per problem.
 
     Its 95 % interval is for other seeds and other problems alike. The variance of the mean is that
-    of the seeds' means, plus what the problems' means vary beyond the noise of a single cell; each
+    of the seeds' means, plus what the problems' means vary beyond the noise of a single cell. Each
     part has its own quantile of Student's (Graybill & Wang 1980). With one column it is Student's
     interval over seeds. `seen` is the smallest true difference that as many seeds as spread as
     these would show in 80 % of cases. Raises ValueError for fewer than two rows.

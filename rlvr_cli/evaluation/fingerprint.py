@@ -126,16 +126,16 @@ def engine_fingerprint(
     return {"engine": {"name": engine, "precision": precision, **versions, **hardware}}
 
 
-def differences(fingerprint: JsonObject, baseline: JsonObject) -> list[str]:
+def fingerprint_differences(fingerprint: JsonObject, baseline: JsonObject) -> list[str]:
     """Return a text for each part of two fingerprints that differs: `sampling.seed 0, theirs 1`."""
     left = dict(leaves(fingerprint))
     right = dict(leaves(baseline))
     texts = []
     for key in dict.fromkeys([*left, *right]):
         value = left.get(key)
-        other = right.get(key)
-        if value != other:
-            texts.append(f"{shortened(key)} {_short_text(value)}, theirs {_short_text(other)}")
+        reference = right.get(key)
+        if value != reference:
+            texts.append(f"{shortened(key)} {_short_text(value)}, theirs {_short_text(reference)}")
     return texts
 
 

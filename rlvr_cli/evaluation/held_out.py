@@ -66,8 +66,8 @@ class MeasuredSets(Measured):
 def measured_sets(sets: Mapping[str, Measured]) -> MeasuredSets:
     """Put the figures of the held-out sets together."""
     first = next(iter(sets.values()))
-    several = {} if "" in sets else {"sets": dict(sets)}
-    return MeasuredSets.model_validate({**first.row, **several})
+    by_name = {} if "" in sets else {"sets": dict(sets)}
+    return MeasuredSets.model_validate({**first.row, **by_name})
 
 
 def held_out_sets(sets: Mapping[str, Measured]) -> dict[str, HeldOut]:

@@ -58,15 +58,15 @@ class ProblemIndex:
         return problem
 
     def _find(self, identity: str, text: str, number: int) -> tuple[str, Problem | None]:
-        """Return by what the problem of a row was found, and the problem, or None."""
+        """Return the problem of a row, or None, after the word for what identifies it."""
         if self.is_ordered:
             return ORDER, self._numbered(identity, number)
         if identity in self.by_id and not (self.text_first and text in self.by_text):
             return "id", self.by_id[identity]
         if text in self.by_text:
             return "text", self.by_text[text]
-        found = [self.by_text[other] for other in self.by_text if _is_in(other, text)]
-        return _WITHIN, found[0] if len(found) == 1 else None
+        matches = [self.by_text[known] for known in self.by_text if _is_in(known, text)]
+        return _WITHIN, matches[0] if len(matches) == 1 else None
 
     def _numbered(self, identity: str, number: int) -> Problem:
         """Return the problem at a row's place. Raises BadRowError if the ids tell of another
@@ -88,7 +88,7 @@ class ProblemIndex:
         return problem
 
     def check_order(self, name: str, rows: int) -> None:
-        """Raise UserError if rows were joined by order and are not as many as the problems."""
+        """Raise UserError if rows were joined by order, but are more or fewer than the problems."""
         if self.is_ordered and rows != len(self.problems):
             raise UserError(
                 f"{name}: {plural(rows, 'row')} for {plural(len(self.problems), 'problem')}; "

@@ -52,7 +52,7 @@ def summarize(
             "cut_off_share": figures.cut_off_share,
             "response_length": figures.response_length,
             "verdicts": {verdict.value: count for verdict, count in figures.verdicts.items()},
-            "by_level": by_level(problems),
+            "by_level": pass_at_1_by_level(problems),
             "settings": sampling_in_words(figures.problems, params),
         }
     )
@@ -69,7 +69,7 @@ def pass_at_1(groups: Sequence[Group]) -> float | None:
     return mean(shares)
 
 
-def by_level(problems: Sequence[JudgedProblem]) -> dict[str, float | None]:
+def pass_at_1_by_level(problems: Sequence[JudgedProblem]) -> dict[str, float | None]:
     """Compute pass@1 for each value of the problems' field `level`.
 
     The result is empty if a problem lacks the field, or if a table cannot hold the values.

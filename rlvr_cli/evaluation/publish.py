@@ -23,7 +23,7 @@ from rlvr_cli.evaluation.report import (
     Result,
     check_comparable,
     chosen_ks,
-    compare,
+    compare_results,
     compare_with_first,
     count_any_form,
     report_entry,
@@ -118,7 +118,7 @@ def publish(
     entries = [
         report_entry(result, chosen_ks(options.ks, result), options.by) for result in results
     ]
-    console.show_results(entries, display)
+    console.show_entries(entries, display)
     paired = compare_with_first(results, entries)
     if paired:
         console.show_paired(paired, display)
@@ -172,7 +172,7 @@ def _compare(
             name += f" on {baseline.data}"
         if baseline.model != str(against):
             name += f" ({against})"
-        comparison = replace(compare(result, baseline, entry.ks), baseline=name)
+        comparison = replace(compare_results(result, baseline, entry.ks), baseline=name)
         comparisons.append(comparison)
         console.show_comparison(comparison, str(against), result.fingerprint.has_model, display)
     return comparisons

@@ -29,7 +29,7 @@ from rlvr_cli.evaluation.figures import (
     figures_of,
     tally_of,
 )
-from rlvr_cli.evaluation.fingerprint import differences
+from rlvr_cli.evaluation.fingerprint import fingerprint_differences
 from verifiers import Format
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def check_comparable(data: str, texts: Mapping[str, str | None], baseline: Resul
         )
 
 
-def compare(result: Result, baseline: Result, ks: Sequence[int]) -> Comparison:
+def compare_results(result: Result, baseline: Result, ks: Sequence[int]) -> Comparison:
     """Compare two results problem by problem. Raises UserError if no problem can be compared."""
     texts = {problem.id: problem.text for problem in result.problems}
     check_comparable(result.data, texts, baseline)
@@ -172,7 +172,7 @@ def compare(result: Result, baseline: Result, ks: Sequence[int]) -> Comparison:
         only_there=len(baseline.problems) - len(shared),
         other_golds=[a.id for a, b in shared if _golds_differ(a, b)],
         unjudged=len(shared) - len(pairs),
-        differs=differences(result.fingerprint.row, baseline.fingerprint.row),
+        differs=fingerprint_differences(result.fingerprint.row, baseline.fingerprint.row),
         pass_at=_paired(pairs, ks, pass_of_tally),
         cons_at=_paired(pairs, ks, cons_at_k),
     )
@@ -203,9 +203,11 @@ def compare_with_first(results: Sequence[Result], entries: Sequence[Entry]) -> l
     """
     comparisons = []
     for number, result in enumerate(results):
-        for earlier in sorted(results[:number], key=lambda other: other.data != result.data):
+        for earlier in sorted(
+            results[:number], key=lambda candidate: candidate.data != result.data
+        ):
             try:
-                comparison = compare(result, earlier, entries[number].ks)
+                comparison = compare_results(result, earlier, entries[number].ks)
             except UserError:  # they have no problem in common
                 continue
             if earlier.data == result.data or not comparison.other_golds:
@@ -214,7 +216,7 @@ def compare_with_first(results: Sequence[Result], entries: Sequence[Entry]) -> l
     return comparisons
 
 
-def _golds_differ(problem: JudgedProblem, other: JudgedProblem) -> bool:
+def _golds_differ(problem: JudgedProblem, baseline: JudgedProblem) -> bool:
     """Return whether the gold answers of a problem are known in two results, and differ."""
-    is_known = problem.gold is not None and other.gold is not None
-    return is_known and problem.gold != other.gold
+    is_known = problem.gold is not None and baseline.gold is not None
+    return is_known and problem.gold != baseline.gold

@@ -27,7 +27,7 @@ from rlvr_cli.core.types import Label, Response, by_key
 from rlvr_cli.data.rows import JudgedRow, as_row, stored_responses
 from rlvr_cli.data.sources import bare_name
 from rlvr_cli.evaluation.figures import Cluster, judged_problems
-from rlvr_cli.evaluation.fingerprint import differences
+from rlvr_cli.evaluation.fingerprint import fingerprint_differences
 from rlvr_cli.evaluation.report import Result
 
 _REPORT = "report.json"
@@ -139,7 +139,7 @@ class PartialResult:
 
 def _refuse_other_settings(path: Path, current: JsonObject, stored: JsonObject) -> None:
     """Raise UserError if the fingerprint of a line of an unfinished result is another."""
-    differing = differences(current, stored)
+    differing = fingerprint_differences(current, stored)
     if differing:
         raise UserError(
             f"--out {path.parents[1]}: begun with other settings, which cannot be mixed "

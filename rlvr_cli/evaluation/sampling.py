@@ -10,7 +10,7 @@ from rlvr_cli.setup.session import Session
 from verifiers import Verifier
 
 
-def evaluate(
+def sample_groups(
     sampler: Sampler,
     prompts: Sequence[Prompt],
     params: SamplingParams,
@@ -47,7 +47,7 @@ def respond(
         tokens = sum(rollout.n_tokens or 0 for rollout in group.rollouts)
         deliver({group.prompt.problem.id: group.rollouts}, tokens)
 
-    evaluate(sampler, prompts, params, session.plan.config.seed, on_group, finished)
+    sample_groups(sampler, prompts, params, session.plan.config.seed, on_group, finished)
     return {}
 
 

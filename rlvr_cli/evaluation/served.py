@@ -26,7 +26,7 @@ T = TypeVar("T")
 KEY_VARIABLE = "RLVR_API_KEY"
 """The environment variable that holds the key unless `--key-env` names another."""
 NO_KEY = "none"
-"""What the client sends as a key if there is none: it would look for one by itself otherwise."""
+"""The key that the client sends without one, so that it does not look for one by itself."""
 SHORTEST_KEY = 12  # characters: a shorter one is a dummy, such as EMPTY, or a word
 SENT_HEADERS = {
     "accept",
@@ -37,7 +37,7 @@ SENT_HEADERS = {
     "host",
     "user-agent",
 }
-"""What a request needs beside the key."""
+"""The headers that a request needs besides the key."""
 LARGEST_REPLY = 32 << 20  # bytes, some 8 million tokens: more is no list of responses
 LARGEST_SEED = 2**31  # what every server takes as an integer
 LONGEST_REASON = 200  # characters of what a server says about a failure
@@ -65,14 +65,14 @@ class Reply:
     """The responses that a server gave to a request."""
 
     responses: Sequence[Response]
-    """The thought stands in front, between think tags, if the server keeps it apart."""
+    """A thought that the server keeps apart is put in front, between think tags."""
     tokens: float
     """Tokens of all of them. A server counts those of several together."""
 
     def first(self, count: int) -> "Reply":
         """Return the first responses, and their share of the tokens."""
-        kept = self.responses[:count]
-        return Reply(kept, self.tokens * len(kept) / len(self.responses))
+        responses = self.responses[:count]
+        return Reply(responses, self.tokens * len(responses) / len(self.responses))
 
 
 class _Model(BaseModel):
@@ -147,7 +147,7 @@ class Server:
 
     @property
     def key(self) -> str:
-        """Return the key from the environment, empty if there is none."""
+        """Return the key from the environment, or an empty text."""
         return os.environ.get(self.key_variable, "").strip()
 
     def without_key(self, text: str) -> str:
@@ -171,8 +171,8 @@ class Server:
         names = _run(self._models())
         if names and self.model not in names:
             known = ", ".join(shortened(name) for name in names[:SHOWN_MODELS])
-            more = ", …" if len(names) > SHOWN_MODELS else ""
-            raise self.failure(f"it has no model {shortened(self.model)}, but {known}{more}")
+            ellipsis = ", …" if len(names) > SHOWN_MODELS else ""
+            raise self.failure(f"it has no model {shortened(self.model)}, but {known}{ellipsis}")
         return names
 
     async def _models(self) -> list[str]:
@@ -203,10 +203,12 @@ class Server:
         params: SamplingParams,
         on_outcomes: Callable[[Mapping[int, Outcome]], None],
     ) -> None:
-        """Send every request, at most `in_flight` at a time. `on_outcomes` gets what came of them
-        by their numbers, soon after it came, and once more if this ends with an error. Raises
-        UserError if the server refuses the key or the model, or if it answers none of the first
-        `in_flight` requests."""
+        """Send every request, at most `in_flight` at a time.
+
+        `on_outcomes` gets the outcomes by the numbers of the requests, soon after they arrive, and
+        once more if this ends with an error. Raises UserError if the server refuses the key or the
+        model, or if it does not answer any of the first `in_flight` requests.
+        """
         # Ctrl-C may come between a coroutine and its await.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited")
         _run(self._ask(requests, params, on_outcomes))
@@ -400,7 +402,7 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def check_endpoint(endpoint: str, has_key: bool) -> None:
-    """Raise UserError for a URL that is none, holds a key, or would send one in the open."""
+    """Raise UserError for a text that is not a URL, or a URL that reveals a key."""
     try:
         parts = urlsplit(endpoint)
         host, _ = parts.hostname, parts.port
@@ -433,7 +435,7 @@ def is_this_machine(host: str) -> bool:
 
 
 def read_reply(body: bytes, problem: Problem) -> Reply:
-    """Read the choices of a chat completion. Raises NoReplyError if there are none."""
+    """Read the choices of a chat completion. Raises NoReplyError without any."""
     try:
         completion = _Completion.model_validate(parse_json(body))
     except ValidationError:

@@ -218,14 +218,14 @@ class Activation(NamedTuple):
 def largest_activation(model: "PreTrainedModel", sample: Sample) -> Activation:
     """Pass one sample, and return the largest activation of all layers. Numbers that are not finite
     count as the largest."""
-    found = [Activation("", 0.0)]
+    activations = [Activation("", 0.0)]
 
     def watch(name: str) -> Callable[..., None]:
         def note(module: Module, inputs: tuple[object, ...], output: object) -> None:
             for value in (*inputs, output):
                 if isinstance(value, Tensor) and value.is_floating_point():
                     size = float(value.abs().amax().nan_to_num(torch.inf))
-                    found.append(Activation(name, size))
+                    activations.append(Activation(name, size))
 
         return note
 
@@ -236,7 +236,7 @@ def largest_activation(model: "PreTrainedModel", sample: Sample) -> Activation:
         prompt, response = sample
         ids = torch.tensor([[*prompt, *response]], device=model.device)
         model(input_ids=ids, use_cache=False)
-    return max(found, key=lambda activation: activation.size)
+    return max(activations, key=lambda activation: activation.size)
 
 
 def _logprobs(logits: Tensor, targets: Tensor, vocab_size: int) -> Tensor:

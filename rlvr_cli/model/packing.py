@@ -275,8 +275,8 @@ def packed_attention(
 
 def take(rows: Tensor, index: Tensor) -> Tensor:
     """Return rows[index], with a gradient that is summed in one order by any number of threads."""
-    taken: Tensor = rows.index_select(0, index.flatten()).unflatten(0, index.shape)
-    return taken
+    selected: Tensor = rows.index_select(0, index.flatten()).unflatten(0, index.shape)
+    return selected
 
 
 def runs_fit(query: Tensor) -> bool:

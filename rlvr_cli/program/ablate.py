@@ -18,8 +18,8 @@ from rlvr_cli.core.yaml_text import LARGEST_YAML, read_yaml
 from rlvr_cli.evaluation.curves import Figure
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.program.resolve import load, read_flags, shipped
-from rlvr_cli.runs.ablation import ARM_NAME, Plan, make_runs, probe
-from rlvr_cli.show.ablation import publish
+from rlvr_cli.runs.ablation import ARM_NAME, AblationPlan, make_runs, probe
+from rlvr_cli.show.ablation import publish_ablation
 
 _SEEDS = re.compile(r"\s*\d{1,9}\s*(,\s*\d{1,9}\s*)*", re.ASCII)
 _EVERY = 10
@@ -31,11 +31,11 @@ _EQUAL = (
 )
 """Settings that all arms have alike, with the beginnings of their names."""
 _METHOD = ("data.rest",)
-"""Settings among them that are a method of training all the same."""
+"""Settings among them in which arms may differ, since they are a method of training."""
 
 
 class Wishes(BaseModel):
-    """What an ablation is asked for, on the command line or in a file."""
+    """The request for an ablation, on the command line or in a file."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -96,10 +96,10 @@ def merged(
         if name in all_arms:
             raise UserError(f"--arm {shortened(text)}: there is an arm {name} already")
         all_arms[name] = settings
-    given = {"data": data, "base": base, "seeds": seeds, "model": model}
-    chosen = {name: value for name, value in given.items() if value is not None}
+    options = {"data": data, "base": base, "seeds": seeds, "model": model}
+    updates = {name: value for name, value in options.items() if value is not None}
     all_sets = [*wishes.set, *sets]
-    return wishes.model_copy(update={**chosen, "arms": all_arms, "set": all_sets})
+    return wishes.model_copy(update={**updates, "arms": all_arms, "set": all_sets})
 
 
 def read_seeds(text: str | None) -> list[int] | None:
@@ -111,7 +111,7 @@ def read_seeds(text: str | None) -> list[int] | None:
     return [int(number) for number in text.split(",")]
 
 
-def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> Plan:
+def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> AblationPlan:
     """Resolve each arm to its settings, with as many steps as all shall have. Raises UserError for
     arms that cannot be compared."""
     base, base_settings = _base_of(wishes.base)
@@ -139,7 +139,7 @@ def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> Plan:
     if "-" in sources:
         raise UserError("ablate -: every run reads the problems, so they need a file")
     directory = out or Path("runs") / f"ablate-{base}-{Path(sources[0]).stem}"
-    return Plan(
+    return AblationPlan(
         base=base,
         arms=arms,
         options=options,
@@ -170,8 +170,8 @@ def _resolved(
 ) -> tuple[Config, list[str]]:
     """Return the configuration of an arm and the options of `rlvr train` that make it.
 
-    An arm with an algorithm of its own takes nothing of the base's. Files with functions of one's
-    own are held to their present text, so that no two versions are compared as one.
+    An arm with an algorithm of its own takes nothing of the base's. Files with the user's functions
+    are pinned to their present text, so that no two versions are compared as one.
     """
     inherited = list(base_settings)
     if any(setting.startswith("algo=") for setting in settings):
@@ -192,7 +192,7 @@ def _resolved(
 
 
 def _sources(config: Config) -> list[str]:
-    """Return the settings that name the SHA-256 of each file with a function of one's own."""
+    """Return the settings that name the SHA-256 of each file with a user's function."""
     functions = {f"algorithm.sources.{k}": v for k, v in config.algorithm.own_functions.items()}
     for term in config.reward.terms:
         functions[f"reward.sources.{term.name}"] = term.spec
@@ -218,7 +218,7 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
             )
 
 
-def ablate(plan: Plan, jobs: int | None, check: bool, display: Display) -> None:
+def ablate(plan: AblationPlan, jobs: int | None, check: bool, display: Display) -> None:
     """Run `rlvr ablate`. Raises UserError if a run failed, once the others are there."""
     missing = plan.missing()  # refuses another's run before anything is written
     plan.out.mkdir(parents=True, exist_ok=True)
@@ -231,7 +231,7 @@ def ablate(plan: Plan, jobs: int | None, check: bool, display: Display) -> None:
             jobs = usable_cores() if default_device() == "cpu" else 1
         failures = make_runs(plan, missing, jobs, display)
     try:
-        publish(plan.out, display)
+        publish_ablation(plan.out, display)
     finally:
         if failures:
             raise UserError(

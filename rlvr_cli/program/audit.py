@@ -14,7 +14,7 @@ from rlvr_cli.evaluation.imported import read_responses
 from rlvr_cli.program.resolve import read_flags
 from rlvr_cli.rewards.audit import Audit
 from rlvr_cli.rewards.rewarder import Rewarder
-from rlvr_cli.rewards.trials import WAYS
+from rlvr_cli.rewards.trials import ANSWER_FORMS
 from rlvr_cli.setup.plan import choose_format
 from verifiers import Verifier
 
@@ -57,16 +57,16 @@ def audit(
         tuple({row.problem.id: row.problem for row in rows}.values()),
         prompt="plain",
     )
-    chosen = _spread(problems.problems) if data.limit is None else problems.problems
+    selected = _evenly_spaced(problems.problems) if data.limit is None else problems.problems
     answer_format = choose_format(problems, data)
     with (
         Verifier(format=answer_format) as verifier,
         Rewarder(settings.reward, settings.rollout.max_tokens) as rewarder,
-        display.progress("audit", 2 * len(chosen), lines=True) as bar,
+        display.progress("audit", 2 * len(selected), lines=True) as bar,
     ):
         trying = Audit(rewarder, verifier, bar.tick)
-        cases = trying.plain(chosen, WAYS if way is None else {way: way})
-        has_signal = 2 * len(cases) >= len(chosen)
+        cases = trying.try_plain_answers(selected, ANSWER_FORMS if way is None else {way: way})
+        has_signal = 2 * len(cases) >= len(selected)
         if has_signal:
             trying.try_table(cases)
             trying.ask_again(cases)
@@ -77,11 +77,11 @@ def audit(
         reward=list(settings.reward.functions),
         answer_format=answer_format,
         data=problems.name,
-        problems=len(chosen),
+        problems=len(selected),
         of=len(problems.problems),
         has_signal=has_signal,
         plain=[case.rewards for case in cases],
-        way=cases[0].way if cases else None,
+        way=cases[0].answer_form if cases else None,
         example=cases[0].text(cases[0].gold) if cases else None,
         seconds=seconds[len(seconds) // 2] if seconds else None,
         slowest=seconds[-1] if seconds else None,
@@ -90,7 +90,7 @@ def audit(
     )
 
 
-def _spread(problems: Sequence[Problem]) -> list[Problem]:
+def _evenly_spaced(problems: Sequence[Problem]) -> list[Problem]:
     """Return the most problems that are tried, at even distances."""
     count = min(MOST_PROBLEMS, len(problems))
     return [problems[number * len(problems) // count] for number in range(count)]

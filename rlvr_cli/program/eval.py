@@ -21,7 +21,7 @@ from verifiers import open_judge
 
 
 class Responder(Protocol):
-    """Who gives the responses: models on this machine (`cli.local`) or a server (`cli.served`)."""
+    """Who gives the responses: models here (`program.local`) or a server (`program.served`)."""
 
     def is_writer(self) -> bool:
         """Return whether this process writes the results, and is not one of several others."""
@@ -71,7 +71,7 @@ def eval_(
     directory = None
     if options.out is not None and is_writer:
         directory = ResultDirectory(options.out)
-    # A chat template may write the date: a command that goes on has that of the one before.
+    # A chat template may write the date. A command that goes on uses the earlier command's.
     began = datetime.now() if directory is None else directory.began
     tasks = responder.tasks(configs, sets, options.judge, began, display)
     problems = {
@@ -148,9 +148,9 @@ def _outcome(
 ) -> TaskOutcome:
     """Carry out a task with a progress bar, and say how fast it was and what failed."""
     total = len(task.problems)
-    done = len(stored.responses_to)
+    n_finished = len(stored.responses_to)
     with ExitStack() as stack:
-        bar = stack.enter_context(display.progress(task.label.data, total, done, lines=True))
+        bar = stack.enter_context(display.progress(task.label.data, total, n_finished, lines=True))
         verifier = stack.enter_context(
             open_judge(judge, format=task.answer_format, workers=task.workers)
         )

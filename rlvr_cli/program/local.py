@@ -20,7 +20,7 @@ from rlvr_cli.evaluation.fingerprint import (
     model_hash,
     prompts_hash,
 )
-from rlvr_cli.evaluation.sampling import evaluate, prompt_seeds, respond
+from rlvr_cli.evaluation.sampling import prompt_seeds, respond, sample_groups
 from rlvr_cli.evaluation.task import Deliver, Task
 from rlvr_cli.model.loading import model_files
 from rlvr_cli.program.problems import Sets
@@ -114,11 +114,10 @@ def _respond(
 def _prompts_and_params(
     plan: Plan, problems: ProblemSet, session: Session
 ) -> tuple[list[Prompt], SamplingParams]:
-    """Return the prompts of the first `limit` problems, and the sampling settings with the room for
-    a response.
+    """Return the prompts of the first `limit` problems, and the sampling settings.
 
-    Unless that is set, it is what the context leaves beside the longest prompt of the whole set, so
-    that `limit` changes no answer.
+    Unless it is set, the length of a response is what the longest prompt of the whole set leaves of
+    the context, so that `limit` changes no answer.
     """
     config = plan.config
     limit = config.data.limit
@@ -141,7 +140,7 @@ def sample(config: Config, problems: ProblemSet, display: Display, is_live: bool
         if is_live:
             _show_live(prompts, session, display)
             return []
-        groups = evaluate(session.sampler, prompts, session.plan.evaluation, config.seed)
+        groups = sample_groups(session.sampler, prompts, session.plan.evaluation, config.seed)
     return [rollout for group in groups for rollout in group.rollouts]
 
 

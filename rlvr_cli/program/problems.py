@@ -75,8 +75,8 @@ def say_resumed(partial: PartialResult, problems: int, display: Display) -> None
         lines = plural(partial.dropped, "line")
         display.warn(f"{partial.path}: {lines} could not be read; their problems are sampled again")
     if partial.responses_to:
-        done = len(partial.responses_to)
-        display.say("resumed", f"{done} of {problems} problems are done already")
+        n_finished = len(partial.responses_to)
+        display.say("resumed", f"{n_finished} of {problems} problems are done already")
 
 
 def write_rows(rows: Iterable[JsonObject], out: Path) -> None:

@@ -126,8 +126,8 @@ def _respond(
     chat_marks.add(response.text for response in chain.from_iterable(same_problem))
     for line in chat_marks.lines():
         display.warn(f"{label.model}: {line}")
-    waiting = iter(same_problem)
-    while batch := list(islice(waiting, _BATCH)):
+    groups = iter(same_problem)
+    while batch := list(islice(groups, _BATCH)):
         responses = judged(list(chain.from_iterable(batch)), verifier)
         deliver(by_key(responses, lambda response: response.problem.id), 0.0)
     return {}

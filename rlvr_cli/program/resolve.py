@@ -150,16 +150,18 @@ def _flags_and_sets(flags: dict[str, Any], sets: Sets | None) -> list[Assignment
             Assignment(f"algorithm.{name}", entry, origin) for name, entry in row.items()
         ]
     from_sets = config.set_layer(sets or ())
-    for flag, given in flags.items():
+    for flag, flag_value in flags.items():
         number = number_of(config.SETTINGS[flag].annotation)
         if number is None:
             continue
         for key, value, origin in from_sets:
-            names_estimator = given and isinstance(value, str) and value != NONE
+            names_estimator = flag_value and isinstance(value, str) and value != NONE
             is_penalty = key in (flag, f"{flag}.kind", f"{flag}.{number}")
             if is_penalty and not names_estimator:
                 option = config.SETTINGS[flag].use.flag
-                raise UserError(f"{option} {given} and {origin} set one coefficient; leave one out")
+                raise UserError(
+                    f"{option} {flag_value} and {origin} set one coefficient; leave one out"
+                )
     return config.in_order([*assignments, *from_sets])
 
 
@@ -184,13 +186,13 @@ def _refuse_code_of(saved: Iterable[Assignment]) -> None:
                 )
 
 
-def _refuse_functions_of(resolved: config.Config, given: Mapping[str, object], run: Path) -> None:
+def _refuse_functions_of(resolved: config.Config, values: Mapping[str, object], run: Path) -> None:
     """Raise UserError if the algorithm has a function that only the run's directory names."""
     functions = resolved.algorithm.own_functions
 
     def is_named(name: str, spec: str) -> bool:
         key = f"algorithm.{name}"
-        return spec in (given.get(key), given.get(f"{key}.kind"), given.get(f"{key}.function"))
+        return spec in (values.get(key), values.get(f"{key}.kind"), values.get(f"{key}.function"))
 
     if not all(is_named(name, spec) for name, spec in functions.items()):
         sets = (f"--set algorithm.{name}={shortened(spec)}" for name, spec in functions.items())
@@ -264,9 +266,9 @@ def load_again(
     ]
     assignments = [item for item in assignments if item.key not in own_code]
     _refuse_code_of(item for item in saved if item.key not in own_code)
-    given = {key: value for key, value, _ in assignments}
+    assigned = {key: value for key, value, _ in assignments}
     begun_with = config.resolve(saved)
-    _refuse_functions_of(begun_with, given, run)
+    _refuse_functions_of(begun_with, assigned, run)
     repeated = begun_with.algorithm.own_functions
     assignments = [
         item

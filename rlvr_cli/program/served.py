@@ -39,21 +39,21 @@ def tasks(
 
     Unlike a model here a server writes the date itself, so `began` says nothing to it.
     """
-    return _asked([Served(config, sets[config.data.source], judge) for config in configs])
+    return _tasks([Served(config, sets[config.data.source], judge) for config in configs])
 
 
-def _asked(served: Sequence["Served"]) -> Iterator[Task]:
+def _tasks(served_sets: Sequence["Served"]) -> Iterator[Task]:
     """Look whether the server has each model, and yield the tasks."""
-    for each in {each.config.model: each for each in served}.values():
-        each.server.models()
-    for each in served:
+    for served_set in {served_set.config.model: served_set for served_set in served_sets}.values():
+        served_set.server.models()
+    for served_set in served_sets:
         yield Task(
-            label=each.label,
-            problems=each.problems,
-            respond=each.respond,
-            answer_format=each.answer_format,
-            fingerprint=each.fingerprint,
-            samples=each.params.samples,
+            label=served_set.label,
+            problems=served_set.problems,
+            respond=served_set.respond,
+            answer_format=served_set.answer_format,
+            fingerprint=served_set.fingerprint,
+            samples=served_set.params.samples,
         )
 
 
@@ -125,7 +125,7 @@ class Served:
 
         Raises UserError if no request was answered, now or by an earlier command.
         """
-        waiting = [request for request in self.requests if request.problem.id not in finished]
+        unfinished = [request for request in self.requests if request.problem.id not in finished]
         failures: dict[str, str] = {}
 
         def on_outcomes(outcomes: Mapping[int, Outcome]) -> None:
@@ -133,15 +133,15 @@ class Served:
             responses: list[Response] = []
             for number, outcome in outcomes.items():
                 if isinstance(outcome, NoReplyError):
-                    failures[waiting[number].problem.id] = str(outcome)
+                    failures[unfinished[number].problem.id] = str(outcome)
                     continue
                 tokens += outcome.tokens
                 responses += outcome.responses
             by_problem = by_key(judged(responses, verifier), lambda response: response.problem.id)
             deliver(by_problem, tokens)
 
-        if waiting:
-            self.server.ask(waiting, self.params, on_outcomes)
+        if unfinished:
+            self.server.ask(unfinished, self.params, on_outcomes)
         if len(failures) == len(self.problems):
             problem, reason = next(iter(failures.items()))
             raise self.server.failure(f"no request was answered ({shortened(problem)}: {reason})")

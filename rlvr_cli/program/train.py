@@ -23,7 +23,7 @@ from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoin
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import announce_run
 from rlvr_cli.runs.preflight import preflight, review_correction, settle
-from rlvr_cli.runs.run_dir import Run, create_run, default_directory, refuse_place
+from rlvr_cli.runs.run_dir import RunDirectory, create_run, default_directory, refuse_place
 from rlvr_cli.runs.stored import read_problems
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.setup.checks import check_teacher
@@ -34,7 +34,7 @@ from rlvr_cli.training.imitation import new_trainer
 from rlvr_cli.training.trainer import Trainer
 
 
-def start(
+def start_run(
     config: Config,
     out: Path | None,
     display: Display,
@@ -86,7 +86,7 @@ def resume(
     """Go on with a run from its newest intact checkpoint. Raises UserError if that fails."""
     check_trackers(trackers)
     checkpoints = intact_checkpoints(directory, display.warn)
-    with closing(Run(directory)) as run:
+    with closing(RunDirectory(directory)) as run:
         newest = next(checkpoints, None)
         steps_done = newest.step if newest else 0
         if broadcast_from_first(steps_done) != steps_done:

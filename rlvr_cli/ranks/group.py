@@ -40,7 +40,7 @@ _MEET_S = 5.0
 _stores: list[dist.Store] = []
 
 
-def start() -> None:
+def join_group() -> None:
     """Join the process group.
 
     Raises UserError if there are more processes than GPUs, or if the processes do not meet.

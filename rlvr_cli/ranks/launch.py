@@ -49,9 +49,9 @@ def begin(processes: int | None, reads_stdin: bool) -> None:
     if int(size) > 1:
         if reads_stdin and _STDIN not in os.environ:
             raise UserError("-: with torchrun every process needs the problems; name a file")
-        from rlvr_cli.ranks.group import start
+        from rlvr_cli.ranks.group import join_group
 
-        start()
+        join_group()
 
 
 def silence_others() -> None:

@@ -1,4 +1,4 @@
-"""Try a reward on responses whose worth is known, and judge what it pays (`rlvr audit`)."""
+"""Try a reward on responses whose worth is known, and judge its numbers (`rlvr audit`)."""
 
 import math
 import time
@@ -18,7 +18,7 @@ from verifiers.gym import place_of
 FINE = 0.02
 """Share of faults up to which a check is fine: one problem in fifty may be read in two ways."""
 BAD = 0.2
-"""Share of faults above which a check is bad: sampling soon finds what pays on every fifth."""
+"""Share of faults above which a check is bad: training soon exploits one on every fifth problem."""
 MOVED = 0.01
 """Change of a reward that counts, as a share of what a right answer earns beyond a wrong one."""
 SLOW_S = 0.1
@@ -49,39 +49,41 @@ class Audit:
         self.golds: Counter[str] = Counter()
         """How many of the problems have each gold answer."""
 
-    def plain(self, problems: Sequence[Problem], ways: dict[str, str]) -> list[Case]:
-        """Return the cases whose plain right answer earns more than a wrong one, in the way of
-        writing that is paid most often.
+    def try_plain_answers(
+        self, problems: Sequence[Problem], answer_forms: dict[str, str]
+    ) -> list[Case]:
+        """Return the cases whose plain right answer earns more than a wrong one.
 
-        Raises UserError if the reward fails wherever it is asked.
+        The form of the answers is the one in which most cases do. Raises UserError if the reward
+        fails wherever it is asked.
         """
-        paid: dict[str, list[Case]] = {name: [] for name in ways}
+        paid_cases: dict[str, list[Case]] = {name: [] for name in answer_forms}
         cases = self._cases(problems)
         self.golds = Counter(case.gold for case in cases)
         has_reward = False
         for number, case in enumerate(cases, 1):
-            written = {name: replace(case, way=way) for name, way in ways.items()}
+            written = {name: replace(case, answer_form=form) for name, form in answer_forms.items()}
             trials: list[Trial] = []
-            for case_in_way in written.values():
-                right_trial, wrong_trial, _ = case_in_way.plain_trials
+            for case_in_form in written.values():
+                right_trial, wrong_trial, _ = case_in_form.plain_trials
                 trials += [right_trial, wrong_trial]
-            rollouts = self._each(case.problem, trials)
+            rollouts = self._ask_each(case.problem, trials)
             has_reward |= any(rollout.reward is not None for rollout in rollouts)
             if not has_reward and number in (_PROBED, len(cases)):
                 raise UserError(f"audit: no response got a reward: {self._first_failure()}")
             # A right answer and a wrong one in turn.
             rights = rollouts[::2]
             wrongs = rollouts[1::2]
-            for name, right, wrong in zip(ways, rights, wrongs, strict=True):
+            for name, right, wrong in zip(answer_forms, rights, wrongs, strict=True):
                 is_paid = False
                 if right.reward is not None and wrong.reward is not None:
                     is_paid = right.reward > wrong.reward + TIE
                     if is_paid:
                         rewards = PlainRewards(right.reward, wrong.reward)
-                        paid[name].append(replace(written[name], rewards=rewards))
+                        paid_cases[name].append(replace(written[name], rewards=rewards))
                 self._count("plain", name, "earn the same", right, not is_paid)
             self.tick("plain answers")
-        return max(paid.values(), key=len)
+        return max(paid_cases.values(), key=len)
 
     def _first_failure(self) -> str:
         """Return why the first response that failed has no reward."""
@@ -93,11 +95,11 @@ class Audit:
         for case in cases:
             trials = list(case.trials(CONSTANTS))
             room = MOVED * (case.rewards.right - case.rewards.wrong)
-            for trial, rollout in zip(trials, self._each(case.problem, trials), strict=True):
+            for trial, rollout in zip(trials, self._ask_each(case.problem, trials), strict=True):
                 self._count_worth(trial, rollout, fmean(case.rewards))
                 if trial.check == "length":
-                    plain = case.rewards.right if trial.is_right else case.rewards.wrong
-                    is_changed = _differ(rollout.reward, plain, room)
+                    plain_reward = case.rewards.right if trial.is_right else case.rewards.wrong
+                    is_changed = _is_different(rollout.reward, plain_reward, room)
                     self._count("value", trial.row, "changed", rollout, is_changed)
             self.tick("other answers")
 
@@ -105,31 +107,31 @@ class Audit:
         """Ask the plain answers once more: alone, in a group, and in a group turned round."""
         for case in cases[:_AGAIN]:
             trials = case.plain_trials
-            first = self._each(case.problem, trials)
-            again: list[Rollout] = []
+            first = self._ask_each(case.problem, trials)
+            alone: list[Rollout] = []
             for trial in trials:
                 started = time.perf_counter()
-                again += self._each(case.problem, [trial])
+                alone += self._ask_each(case.problem, [trial])
                 self.seconds.append(time.perf_counter() - started)
-                self._count("time", "asked alone", "slow", again[-1], self.seconds[-1] > SLOW_S)
+                self._count("time", "asked alone", "slow", alone[-1], self.seconds[-1] > SLOW_S)
             group = self._ask(case.problem, [trials])
             turned = self._ask(case.problem, [trials[::-1]])[::-1]
             for check, pairs in (
-                ("again", zip(first, again, strict=True)),
-                ("group", zip(again, group, strict=True)),
+                ("again", zip(first, alone, strict=True)),
+                ("group", zip(alone, group, strict=True)),
                 ("order", zip(group, turned, strict=True)),
             ):
-                for one, other in pairs:
-                    differ = _differ(one.reward, other.reward, TIE)
-                    self._count(check, "plain answers", "differ", other, differ)
+                for earlier, later in pairs:
+                    is_different = _is_different(earlier.reward, later.reward, TIE)
+                    self._count(check, "plain answers", "differ", later, is_different)
 
     def compare(
         self, cases: Sequence[Case], problem: Problem, response: str, is_cut_off: bool
     ) -> None:
-        """Compare what a response earns with our verifier's verdict, which is no truth either."""
+        """Compare what a response earns with our verifier's verdict, which may be wrong too."""
         middle = fmean(fmean(case.rewards) for case in cases)
         trial = Trial("responses", "wrong", response, is_right=False, is_cut_off=is_cut_off)
-        (rollout,) = self._each(problem, [trial])
+        (rollout,) = self._ask_each(problem, [trial])
         if rollout.is_correct:
             trial = trial._replace(row="right", is_right=True)
         self._count_worth(trial, rollout, middle)
@@ -143,18 +145,18 @@ class Audit:
         """Judge a check by its worst row."""
         table = CHECKS[name]
         shares = [self._share_of_faults(row, table.is_luck) for row in rows]
-        # One way of writing that is paid is enough.
+        # One form of answers that earns more is enough.
         share = min(shares) if name == "plain" else max(shares)
         worst = rows[shares.index(share)]
-        found = f"none of {worst.asked:,} {worst.fault}"
+        finding = f"none of {worst.asked:,} {worst.fault}"
         judgement = _rating(share)
         if worst.faults:
-            found = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"
+            finding = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"
             judgement = table.at_one_fault or judgement
         if name == "blind":
-            ((constant, most),) = self.golds.most_common(1)
-            found += f"; the best constant, {constant}, is right on {most:,}"
-        return Check(name, table.question, judgement, found, rows)
+            ((constant, count),) = self.golds.most_common(1)
+            finding += f"; the best constant, {constant}, is right on {count:,}"
+        return Check(name, table.question, judgement, finding, rows)
 
     def _share_of_faults(self, row: AuditRow, is_luck: bool) -> float:
         """Return the share of faults in a row, less those that may be right answers by chance."""
@@ -163,11 +165,13 @@ class Audit:
             faults -= self._luck(row.asked)
         return faults / row.asked
 
-    def _luck(self, asked: int) -> float:
-        """Return how many of so many answers may be right by chance. Two counts of equal chance
-        differ by three times sqrt(2 n) once in 700."""
-        ((_, most),) = self.golds.most_common(1)
-        expected = asked * most / self.golds.total()
+    def _luck(self, answers: int) -> float:
+        """Return how many of these answers may be right by chance.
+
+        Two counts of equal chance differ by three times sqrt(2 n) once in 700.
+        """
+        ((_, count),) = self.golds.most_common(1)
+        expected = answers * count / self.golds.total()
         return expected + 3 * math.sqrt(2 * expected)
 
     def _cases(self, problems: Sequence[Problem]) -> list[Case]:
@@ -176,11 +180,11 @@ class Audit:
         for number, problem in enumerate(problems, 1):
             gold = problem.answer or ""
             following = [*problems[number:], *problems[:number]]
-            others = dict.fromkeys(other.answer or "" for other in following)
-            for wrong in [*others][:_PARTNERS]:
+            answers = dict.fromkeys(neighbor.answer or "" for neighbor in following)
+            for wrong in [*answers][:_PARTNERS]:
                 is_apart = gold not in wrong and wrong not in gold
                 if is_apart and self.verifier.equal(gold, wrong) is Verdict.WRONG:
-                    cases.append(Case(problem, gold, wrong, way=""))
+                    cases.append(Case(problem, gold, wrong, answer_form=""))
                     break
         if not cases:
             raise UserError("audit: all problems have one answer, so that none is known as wrong")
@@ -210,7 +214,7 @@ class Audit:
                 )
             )
 
-    def _each(self, problem: Problem, trials: Sequence[Trial]) -> list[Rollout]:
+    def _ask_each(self, problem: Problem, trials: Sequence[Trial]) -> list[Rollout]:
         """Return the responses with what each earns alone. The workers have them side by side."""
         return self._ask(problem, [[trial] for trial in trials])
 
@@ -259,8 +263,8 @@ def _rating(share: float) -> Rating:
     return "look" if share <= BAD else "bad"
 
 
-def _differ(one: float | None, other: float | None, room: float) -> bool:
+def _is_different(first: float | None, second: float | None, room: float) -> bool:
     """Return whether two rewards differ by more. None is a reward of its own here."""
-    if one is None or other is None:
-        return one is not other
-    return abs(one - other) > room
+    if first is None or second is None:
+        return first is not second
+    return abs(first - second) > room

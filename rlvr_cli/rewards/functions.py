@@ -42,7 +42,7 @@ _FORMS = (
     "(data_source, solution_str, ground_truth, extra_info)"
 )
 _GOLD_NAMES = ("answer", "ground_truth", "solution", "target", "gold")
-"""Columns that hold the gold answer, if the rows have none of that name."""
+"""Columns that get the gold answer, unless the rows have a column of the same name."""
 _TEXT_NAMES = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
 _MISLEADING = (
     {*_TEXT_NAMES, "response", "responses", "completion", "completions"},
@@ -57,7 +57,7 @@ Score = float | list[tuple[int, float]] | None
 
 
 class Given(BaseModel):
-    """What a function gave a response: its reward, and the figures beside it."""
+    """What a function gave a response: its reward, and further figures."""
 
     score: Score
     figures: dict[str, float] = {}
@@ -89,7 +89,7 @@ class Rewards(WorkerReply):
     """What a function gave each response of a question, and the function's source."""
 
     source: str = ""
-    given: list[Given] = []
+    by_response: list[Given] = []
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def _rewards(functions: Sequence[_Function], question: Question) -> Rewards:
     """Return what a function gives the responses of a question."""
     function = functions[question.function]
     try:
-        given = _compute(function, question)
+        rewards = _compute(function, question)
     except MemoryError:
         raise
     except BaseException as error:
@@ -169,7 +169,7 @@ def _rewards(functions: Sequence[_Function], question: Question) -> Rewards:
         if function.about.form == "TRL's form" and not isinstance(error, CodeError):
             reason += f"; its completions are {'chats' if question.chat else 'texts'}"
         return Rewards(source=function.about.source, error=reason)
-    return Rewards(source=function.about.source, given=given)
+    return Rewards(source=function.about.source, by_response=rewards)
 
 
 def _compute(function: _Function, question: Question) -> list[Given]:
@@ -187,7 +187,7 @@ def _compute(function: _Function, question: Question) -> list[Given]:
     if len(results) != len(responses):
         raise CodeError(f"it returned {len(results)} rewards for {len(responses)} responses")
     pairs = zip(results, responses, strict=True)
-    return [_given(result, len(response)) for result, response in pairs]
+    return [_reward_of(result, len(response)) for result, response in pairs]
 
 
 async def _gathered(results: Sequence[Awaitable[object]]) -> list[object]:
@@ -230,7 +230,7 @@ def _listed(result: Any) -> list[object]:
     raise CodeError(f"it returned {format_value(result)}, not a list of rewards")
 
 
-def _given(value: object, length: int) -> Given:
+def _reward_of(value: object, length: int) -> Given:
     """Return what a function gave a response of `length` characters, in any of its forms."""
     if not isinstance(value, Mapping):
         return Given(score=_score(value, length))
@@ -306,20 +306,20 @@ def _described(function: Callable[..., object], file: Path, text: bytes) -> _Fun
 def _bound(function: Callable[..., object]) -> tuple[Callable[[_Arguments], object], Form]:
     """Return a call with arguments by name, and the form that the function's parameters show.
 
-    Raises CodeError if they show two, or none.
+    Raises CodeError unless they show exactly one.
     """
     signature = inspect.signature(function)
     names = tuple(signature.parameters)
-    shown = {form for form, marks in _MARKS.items() if marks & {*names}}
+    forms = {form for form, marks in _MARKS.items() if marks & {*names}}
     if names[:1] == ("problem",):
-        shown.add("(problem, response)")
-    if len(shown) > 1:
+        forms.add("(problem, response)")
+    if len(forms) > 1:
         raise CodeError(
-            f"{shortened(str(signature))} can be read as {' and as '.join(sorted(shown))}; take "
+            f"{shortened(str(signature))} can be read as {' and as '.join(sorted(forms))}; take "
             "the names of one of them"
         )
     for foreign in ("TRL's form", "verl's form"):
-        if foreign in shown:
+        if foreign in forms:
             return _by_name(function, signature), foreign
     form: Form = "pair"
     first, second = "problem", "response"
@@ -347,13 +347,13 @@ def _by_name(
     takes_all = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
 
     def call(arguments: _Arguments) -> object:
-        taken = arguments
+        accepted = arguments
         if not takes_all:
-            taken = {name: value for name, value in arguments.items() if name in parameters}
+            accepted = {name: value for name, value in arguments.items() if name in parameters}
         try:
-            signature.bind(**taken)
+            signature.bind(**accepted)
         except TypeError as error:
             raise CodeError(f"{error}; there are {', '.join(arguments)}") from None
-        return function(**taken)
+        return function(**accepted)
 
     return call

@@ -40,14 +40,14 @@ class Scores(NamedTuple):
     """What one function gave some samples of a group."""
 
     name: str
-    given: Mapping[int, Given | str]
+    by_sample: Mapping[int, Given | str]
     """What it gave each sample, or a text that says why there is nothing."""
 
 
 Pending = Future[Scores]
 """A function that is running on some responses of a group."""
 Ask = Callable[[JsonObject, int], JsonObject]
-"""Gives the reply to a question that may take so many times the limit of time."""
+"""Gives the reply to a question, within a multiple of the limit of time."""
 
 
 class _Callee(NamedTuple):
@@ -186,14 +186,14 @@ class Rewarder:
             raise UserError(f"reward {term.spec}: {printable(reply.error)} {place}")
         if reply.source != self.sources[term.name]:
             raise self._source_changed()
-        has_places = any(isinstance(given.score, list) for given in reply.given)
+        has_places = any(isinstance(reward.score, list) for reward in reply.by_response)
         if has_places and term.weight and not self._advantage.is_by_token:
             raise UserError(
                 f"reward {term.spec}: it returned rewards in places, and advantage "
                 f"{self._advantage.kind} is one number a response: use "
                 f"{', '.join(advantages_by_token())}, or return their sum {place}"
             )
-        return Scores(term.name, dict(zip(samples, reply.given, strict=True)))
+        return Scores(term.name, dict(zip(samples, reply.by_response, strict=True)))
 
     def reward(self, group: Group, pending: Sequence[Pending]) -> Group:
         """Wait for the functions that were started on a judged group, and return it with rewards.
@@ -214,19 +214,19 @@ class Rewarder:
             places: list[tuple[int, float]] = []
             verification = rollout.verification
             for scores in results:
-                given = scores.given.get(sample)
-                if isinstance(given, str) and verification is not None and scores.name in weights:
-                    verification = replace(verification, verdict=Verdict.TIMEOUT, reason=given)
-                if given is None or isinstance(given, str):
+                outcome = scores.by_sample.get(sample)
+                if isinstance(outcome, str) and verification is not None and scores.name in weights:
+                    verification = replace(verification, verdict=Verdict.TIMEOUT, reason=outcome)
+                if outcome is None or isinstance(outcome, str):
                     continue
-                for figure, number in given.figures.items():
+                for figure, number in outcome.figures.items():
                     figures[f"{scores.name}/{figure}"] = number
-                if not isinstance(given.score, list):
-                    user_values[scores.name] = given.score
+                if not isinstance(outcome.score, list):
+                    user_values[scores.name] = outcome.score
                     continue
-                user_values[scores.name] = math.fsum(reward for _, reward in given.score)
+                user_values[scores.name] = math.fsum(reward for _, reward in outcome.score)
                 weight = weights.get(scores.name, 0.0)
-                places += _before_the_end(given.score, weight, len(rollout.text))
+                places += _before_the_end(outcome.score, weight, len(rollout.text))
             length = len(rollout.completion.token_ids) / self._max_tokens
             total, parts = combine_rewards(self.config, verification, length, user_values, majority)
             parts |= figures
@@ -262,7 +262,7 @@ class Rewarder:
 
 
 def _threads(count: int, opened: ExitStack) -> ThreadPoolExecutor:
-    """Return threads that end with `opened`, and leave what they have not begun."""
+    """Return threads that end with `opened`, without the tasks that are not begun by then."""
     threads = ThreadPoolExecutor(count, thread_name_prefix="rewards")
     opened.callback(threads.shutdown, cancel_futures=True)
     return threads

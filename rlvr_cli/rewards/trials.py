@@ -14,7 +14,7 @@ from rlvr_cli.core.types import Problem
 from rlvr_cli.core.yaml_text import load_yaml
 
 PLAIN = {"thought": "I work it out step by step.", "words": "The answer is"}
-WAYS = {
+ANSWER_FORMS = {
     "The answer is X.": "{thought} {words} {answer}.",
     r"\boxed{X}": r"{thought} {words} $\boxed{{answer}}$.",
     "<think> </think> <answer>X</answer>": "<think>{thought}</think>\n<answer>{answer}</answer>",
@@ -48,7 +48,7 @@ _SPELLED = (
     *("nineteen", "twenty"),
 )
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-# Between dollars of money stand words, and no formula.
+# Words between two dollar signs are about money. Anything else is a formula.
 _FORMULA = re.compile(r"\$((?![^$]*[a-z]{2,} [a-z]{2,})[^$]+)\$")
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 _DECIMAL = re.compile(r"-?\d{1,9}\.\d{1,9}")
@@ -100,12 +100,12 @@ class Case:
     problem: Problem
     gold: str
     wrong: str
-    way: str
+    answer_form: str
     rewards: PlainRewards = _NOT_ASKED
 
     def text(self, answer: str) -> str:
         """Return a plain response that states an answer."""
-        return _written(self.way, {**PLAIN, "answer": answer})
+        return _written(self.answer_form, {**PLAIN, "answer": answer})
 
     @property
     def plain_trials(self) -> list[Trial]:
@@ -136,35 +136,37 @@ class Case:
                 for row, templates in rows.items():
                     response = self._response(templates, texts)
                     if response is not None:
-                        text, cut, _ = response.partition(CUT)
-                        yield Trial(check, row, text, is_right, is_cut_off=bool(cut))
+                        text, cut_mark, _ = response.partition(CUT)
+                        yield Trial(check, row, text, is_right, is_cut_off=bool(cut_mark))
 
     def _response(self, templates: Templates, texts: dict[str, str]) -> str | None:
         """Return the response of a row. Return None if the problem has no such text, or the way of
         writing answers no place for a thought or for words after the answer."""
         words_after = templates.whole.partition("{response}")[2].strip()
-        if words_after and not self.way.endswith("."):
+        if words_after and not self.answer_form.endswith("."):
             return None
-        if templates.thought is not None and "{thought}" not in self.way:
+        if templates.thought is not None and "{thought}" not in self.answer_form:
             return None
         parts = {"answer": self.gold, **PLAIN}
         try:
             for name, template in templates.model_dump(exclude={"whole"}).items():
                 if template is not None:
                     parts[name] = _filled(template, texts)
-            return _filled(templates.whole, {**texts, "response": _written(self.way, parts)})
+            return _filled(
+                templates.whole, {**texts, "response": _written(self.answer_form, parts)}
+            )
         except KeyError:
             return None
 
 
 def _filled(template: str, texts: dict[str, str]) -> str:
-    """Put texts in the place of their names. Raises KeyError if there is none of a name."""
+    """Put texts in the place of their names. Raises KeyError for an unknown name."""
     return _NAMED.sub(lambda name: texts[name[1]], template)
 
 
-def _written(way: str, parts: dict[str, str]) -> str:
+def _written(answer_form: str, parts: dict[str, str]) -> str:
     """Put an answer, a thought and words into a way of writing, whose other braces stay."""
-    return _NAMED.sub(lambda name: parts.get(name[1], name[0]), way)
+    return _NAMED.sub(lambda name: parts.get(name[1], name[0]), answer_form)
 
 
 def texts_of_problem(problem: str) -> dict[str, str]:
@@ -187,8 +189,10 @@ def texts_of_problem(problem: str) -> dict[str, str]:
 
 
 def texts_of_gold(gold: str) -> dict[str, str]:
-    """Return other texts of the value of a gold answer, and sums and products that come to it.
-    None is made of what is no plain number."""
+    """Return other texts of the value of a gold answer, and sums and products that equal it.
+
+    Only a plain number has them.
+    """
     texts: dict[str, str | None] = {"gold": gold, "formal": None if "$" in gold else f"${gold}$"}
     if _INTEGER.fullmatch(gold):
         texts |= _texts_of_integer(gold)
@@ -205,7 +209,7 @@ def texts_of_gold(gold: str) -> dict[str, str]:
 
 
 def _texts_of_integer(gold: str) -> dict[str, str | None]:
-    """Return other texts of a whole number. None stands where it has no such text."""
+    """Return other texts of a whole number, and None for each that it lacks."""
     number = int(gold)
     return {
         "integer": gold,

@@ -68,7 +68,7 @@ class Names(Stored):
 
 
 @dataclass(frozen=True)
-class Plan:
+class AblationPlan:
     """What an ablation compares: arms that differ in some settings, each with the same seeds."""
 
     base: str
@@ -114,7 +114,7 @@ class Plan:
         if not run.exists():
             return False
         stored = resolve(run_layer(run, "ablate"))
-        difference = differing(config.model_copy(update={"seed": seed}), stored)
+        difference = deviation_from_plan(config.model_copy(update={"seed": seed}), stored)
         if difference:
             raise UserError(
                 f"{run}: another's run, with {difference}; move it away or name another --out"
@@ -123,44 +123,46 @@ class Plan:
         return summary.after is not None and summary.steps >= config.steps
 
 
-def differing(planned: Config, stored: Config) -> str:
-    """Describe the first setting of a stored run that is not the planned one. Return "" if there is
-    none. What the plan leaves open, a run has decided."""
+def deviation_from_plan(planned: Config, stored: Config) -> str:
+    """Describe the first setting of a stored run that is not the planned one.
+
+    Return "" if they agree. A run has decided what the plan leaves open.
+    """
     wanted = dict(leaves(planned.model_dump(mode="json")))
     actual = dict(leaves(stored.model_dump(mode="json")))
     for name, value in wanted.items():
         parent = name.rpartition(".")[0]
-        found = actual.get(name, None if parent in actual else value)
+        stored_value = actual.get(name, None if parent in actual else value)
         is_empty = value is None or (value == {} and name.endswith("settings"))
-        if is_empty and found == value:
-            inside = (other for key, other in actual.items() if key.startswith(f"{name}."))
-            found = next(inside, value)
+        if is_empty and stored_value == value:
+            fields = (field for key, field in actual.items() if key.startswith(f"{name}."))
+            stored_value = next(fields, value)
         if name == "data.prompt" and value is not None:
             value = value if value in TEMPLATES else template_text(value)
         is_open = value == "auto" or (value is None and name in _DECIDED)
-        if not is_open and found != value and not name.startswith(_FREE):
-            return f"{name} {format_value(found)} where {format_value(value)} is planned"
+        if not is_open and stored_value != value and not name.startswith(_FREE):
+            return f"{name} {format_value(stored_value)} where {format_value(value)} is planned"
     return ""
 
 
-def probe(plan: Plan, missing: int, display: Display) -> None:
+def probe(plan: AblationPlan, missing: int, display: Display) -> None:
     """Say what the missing runs will take, from two steps of the base, and what they could show.
 
     Raises UserError if the base cannot run, or measures no held-out problems.
     """
-    least = detectable(len(plan.seeds)) * TYPICAL_SPREAD / len(plan.seeds) ** 0.5
+    smallest = detectable(len(plan.seeds)) * TYPICAL_SPREAD / len(plan.seeds) ** 0.5
     seeds = plural(len(plan.seeds), "seed")
-    could_show = f"a difference of {least:.2f} in pass@1 with {seeds}"
-    if least >= 1:
+    could_show = f"a difference of {smallest:.2f} in pass@1 with {seeds}"
+    if smallest >= 1:
         could_show = f"nothing: {seeds} tell no difference in pass@1 from chance; take 3 or more"
     display.say(
         "could show",
         f"{could_show}, if it varies over seeds by a standard deviation of {TYPICAL_SPREAD} (0.02 "
         "to 0.23 were measured on the built-in problems)",
     )
-    done = len(plan.runs) - missing
+    n_ended = len(plan.runs) - missing
     if not missing:
-        display.say("runs", f"all {done} are there")
+        display.say("runs", f"all {n_ended} are there")
         return
     run = plan.out / PROBE
     display.say("probe", f"two steps of {plan.base}: {run}")
@@ -184,31 +186,31 @@ def probe(plan: Plan, missing: int, display: Display) -> None:
     config = plan.arms[plan.base]
     measurements = 2 + config.steps // config.eval.every if config.eval.every else 2
     newest = steps[-1]
-    each = config.steps * (newest.seconds.step or 0.0) + measurements * measuring
+    seconds = config.steps * (newest.seconds.step or 0.0) + measurements * measuring
     tokens = missing * config.steps * (newest.sampled.tokens_sampled or 0)
     display.say(
         "runs",
-        f"{missing} to make, {done} there; about {missing * each / 60:,.1f} minutes of a process "
-        f"and {tokens:,} sampled tokens",
+        f"{missing} to make, {n_ended} there; about {missing * seconds / 60:,.1f} minutes of a "
+        f"process and {tokens:,} sampled tokens",
     )
 
 
 def make_runs(
-    plan: Plan, missing: Iterable[tuple[str, int]], jobs: int, display: Display
+    plan: AblationPlan, missing: Iterable[tuple[str, int]], jobs: int, display: Display
 ) -> list[str]:
     """Make the missing runs, `jobs` at a time, and return why some failed.
 
     A run that was begun goes on from its checkpoint. After an interruption the runs under way save
     their step.
     """
-    waiting = list(missing)
+    queue = list(missing)
     running: dict[Path, subprocess.Popen[bytes]] = {}
     failures = []
-    with display.progress("runs", len(plan.runs), len(plan.runs) - len(waiting)) as bar:
+    with display.progress("runs", len(plan.runs), len(plan.runs) - len(queue)) as bar:
         try:
-            while waiting or running:
-                while waiting and len(running) < jobs:
-                    arm, seed = waiting.pop(0)
+            while queue or running:
+                while queue and len(running) < jobs:
+                    arm, seed = queue.pop(0)
                     run = plan.directory(arm, seed)
                     config = plan.arms[arm]
                     words = _resume(run, config)
@@ -298,7 +300,7 @@ def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
 def read_runs(directory: Path) -> dict[str, Seeds]:
     """Read the runs of an ablation that have ended, on the problems that all have judged.
 
-    Raises UserError if there is none of the base, or if they have no problem in common.
+    Raises UserError without a run of the base, or without a problem that all have judged.
     """
     base = read_names(directory).base
     paths = run_paths(directory)
@@ -308,8 +310,8 @@ def read_runs(directory: Path) -> dict[str, Seeds]:
         arm: {seed: run_figures(run) for seed, run in seeds.items()} for arm, seeds in paths.items()
     }
     points = [point for seeds in runs.values() for run in seeds.values() for point in run.measured]
-    counts = Counter(problem for point in points for problem in point.shares)
-    problems = sorted(problem for problem, count in counts.items() if count == len(points))
+    measurements = Counter(problem for point in points for problem in point.shares)
+    problems = sorted(problem for problem, count in measurements.items() if count == len(points))
     if not problems:
         raise UserError(f"{directory}: its runs have no held-out problem in common")
     return {

@@ -24,7 +24,7 @@ from rlvr_cli.ranks.group import broadcast_from_first, is_first, meet, world
 from rlvr_cli.runs import checkpoint, narration
 from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import MORE_SIGNAL, check
-from rlvr_cli.runs.run_dir import Run
+from rlvr_cli.runs.run_dir import RunDirectory
 from rlvr_cli.runs.summary import Best, Progress, Summary
 from rlvr_cli.runs.track import Mirrors
 from rlvr_cli.training.state import State
@@ -40,7 +40,7 @@ class RunLifecycle:
     """Leads one session of a run, from its first step or a checkpoint to its end."""
 
     trainer: Trainer
-    run: Run
+    run: RunDirectory
     display: Display
     trackers: Sequence[str] = ()
     on_step: OnStep | None = None

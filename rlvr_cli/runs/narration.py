@@ -172,8 +172,8 @@ def say_throughput(figures: RunThroughput, display: Display) -> None:
     ]
     if display.verbose:
         words.append(("the update at {:.1%} of the GPU's peak (mfu)", figures.mfu))
-        differ = "engine and trainer differ by at most {:.1e} nats a token"
-        words.append((differ, figures.mismatch_max))
+        gap_text = "engine and trainer differ by at most {:.1e} nats a token"
+        words.append((gap_text, figures.mismatch_max))
     texts = [form.format(value) for form, value in words if value is not None]
     if texts:
         display.say("speed", ", ".join(texts))

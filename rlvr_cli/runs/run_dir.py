@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
 _EXISTS = "--out {0}: it exists already; name another directory, or go on with --resume {0}"
 
 
-class Run:
+class RunDirectory:
     """A run directory, locked by this process until it ends or calls `close`.
 
     With several processes only the first locks it and writes. Raises UserError if another process
@@ -134,7 +134,9 @@ def refuse_place(directory: Path) -> None:
         _check_shared((parent / name).exists(), directory)
 
 
-def create_run(directory: Path, config: Config, problems: Iterable[Problem] | None = None) -> Run:
+def create_run(
+    directory: Path, config: Config, problems: Iterable[Problem] | None = None
+) -> RunDirectory:
     """Create a run directory, with a copy of the problems if they cannot be read again.
 
     Raises UserError if it exists, since nothing is ever overwritten, or if it cannot be made.
@@ -155,7 +157,7 @@ def create_run(directory: Path, config: Config, problems: Iterable[Problem] | No
         raise UserError(_EXISTS.format(directory)) from None
     except OSError as error:
         raise UserError(f"--out {directory}: cannot be made ({error.strerror})") from None
-    return Run(directory)
+    return RunDirectory(directory)
 
 
 def default_directory(algo: str, sources: Sequence[str]) -> Path:

@@ -150,8 +150,8 @@ class Mirrors:
 
     def send(self, figures: StepFigures, responses: Iterable[Response]) -> None:
         """Queue a step's figures, and in every tenth step its first responses."""
-        shown = islice(responses, 0 if figures.step % _TABLE_EVERY else _ROWS)
-        table = [[str(cell_of(response)) for cell_of in _COLUMNS.values()] for response in shown]
+        first = islice(responses, 0 if figures.step % _TABLE_EVERY else _ROWS)
+        table = [[str(cell_of(response)) for cell_of in _COLUMNS.values()] for response in first]
         self._queue(figures.step, figures.row, table)
 
     def send_measured(self, step: int, sets: Mapping[str, HeldOut]) -> None:

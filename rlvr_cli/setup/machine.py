@@ -42,7 +42,7 @@ def oldest_card() -> Card:
     card = present_card()
     gathered = gather([card.name, *card.capability])
     cards = [Card(name, (major, minor)) for name, major, minor in gathered]
-    return min(cards, key=lambda each: each.capability)
+    return min(cards, key=lambda candidate: candidate.capability)
 
 
 def host_memory() -> int:

@@ -68,7 +68,7 @@ _ADVISED_RANK = 32
 # What the advice divides micro-batches and the cache of keys and values by.
 _SMALLER_BY = 4
 # The most ways to need less memory that the advice names.
-_ADVISED_WAYS = 3
+_MOST_REMEDIES = 3
 
 VLLM = "vLLM"
 GRADIENTS = "gradients"
@@ -248,14 +248,14 @@ class Memory:
 
     def advice(self, config: Config) -> str:
         """Name the cheapest settings that would fit, each with the GiB that it would need."""
-        ways = list[str]()
+        remedies = list[str]()
         for flags, changed in self.smaller(config):
             peak = self.needed(changed).peak
             if peak <= self.machine.free:
-                ways.append(f"{flags} ({peak / GIB:.1f} GiB)")
-        if not ways:
+                remedies.append(f"{flags} ({peak / GIB:.1f} GiB)")
+        if not remedies:
             return "take a smaller model, or lower --prompts, -n or --max-tokens"
-        return ", or ".join(ways[:_ADVISED_WAYS])
+        return ", or ".join(remedies[:_MOST_REMEDIES])
 
     def _engine_parts(self, config: Config) -> Parts:
         """Predict what the engine needs at any time."""

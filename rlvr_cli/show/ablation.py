@@ -9,7 +9,7 @@ from pathlib import Path
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import Table, table_as_latex
 from rlvr_cli.core.files import write_atomically
-from rlvr_cli.evaluation.curves import STEPS, ArmAtEnd, compare
+from rlvr_cli.evaluation.curves import STEPS, ArmAtEnd, compare_arms
 from rlvr_cli.evaluation.picture import picture
 from rlvr_cli.runs.ablation import PLAN, read_names, read_runs, run_paths
 
@@ -64,13 +64,13 @@ def ended_runs(directory: Path) -> list[Path]:
 
 
 def findings(directory: Path) -> Findings:
-    """Compare the runs of an ablation that have ended. Raises UserError if none of the base has."""
+    """Compare the runs of an ablation that have ended. Raises UserError without one of the base."""
     names = read_names(directory)
     runs = read_runs(directory)
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
     return Findings(
         base=names.base,
-        arms=compare(runs, names.base),
+        arms=compare_arms(runs, names.base),
         picture=picture(arms, names.figure, bands=True),
         ended=sum(map(len, runs.values())),
         planned=len(names.arms) * len(names.seeds),
@@ -113,29 +113,30 @@ def arms_as_csv(arms: Sequence[ArmAtEnd]) -> str:
 
 def show_ablation(directory: Path, display: Display) -> None:
     """Print the table of differences."""
-    found = findings(directory)
-    display.table(found.table, is_result=True)
+    ablation = findings(directory)
+    display.table(ablation.table, is_result=True)
     display.say("columns", NOTE)
-    if found.ended < found.planned:
+    if ablation.ended < ablation.planned:
         display.warn(
-            f"{found.ended} of {found.planned} runs have ended: an arm gets an interval once it "
-            f"has two seeds that {found.base} has; pass@1 of different seeds cannot be compared"
+            f"{ablation.ended} of {ablation.planned} runs have ended: an arm gets an interval once "
+            f"it has two seeds that {ablation.base} has; pass@1 of different seeds cannot be "
+            "compared"
         )
 
 
-def publish(directory: Path, display: Display) -> None:
-    """Write the table as CSV and LaTeX beside the picture, and print it."""
-    found = findings(directory)
-    write_atomically(directory / "table.csv", arms_as_csv(found.arms))
-    write_atomically(directory / "table.tex", f"% {NOTE}\n{table_as_latex(found.table)}\n")
-    write_atomically(directory / "picture.svg", found.picture)
-    display.table(found.table, is_result=True)
+def publish_ablation(directory: Path, display: Display) -> None:
+    """Write the picture, and the table as CSV and LaTeX, and print the table."""
+    ablation = findings(directory)
+    write_atomically(directory / "table.csv", arms_as_csv(ablation.arms))
+    write_atomically(directory / "table.tex", f"% {NOTE}\n{table_as_latex(ablation.table)}\n")
+    write_atomically(directory / "picture.svg", ablation.picture)
+    display.table(ablation.table, is_result=True)
     display.say("columns", NOTE)
-    for arm in found.arms:
+    for arm in ablation.arms:
         difference = arm.difference
         is_by_step = arm.axis == STEPS
         if is_by_step and difference is not None and difference.interval == (0.0, 0.0):
             display.warn(
-                f"{arm.arm}: every problem as with {found.base}: so far it changes nothing"
+                f"{arm.arm}: every problem as with {ablation.base}: so far it changes nothing"
             )
     display.result("ablation", f"{directory}: table.csv, table.tex, picture.svg")

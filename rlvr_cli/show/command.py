@@ -52,19 +52,19 @@ class ShowOptions:
 
     def check(self, kind: str, paths: Sequence[Path]) -> None:
         """Raise UserError for an option that does not take these sources."""
-        given = [
+        names = [
             f"--{name}"
             for name, value in vars(self).items()
             if value is not None and value is not False
         ]
-        for name in given:
+        for name in names:
             if kind in _TAKES[name]:
                 continue
             if kind == ABLATION:
                 hint = f"name a run in it, {paths[0]}/ARM-SEED"
                 raise UserError(f"{name} takes no ablation; {hint}")
             raise UserError(f"{name} takes {' and '.join(_TAKES[name])} only")
-        if len(paths) > 1 and not _OF_ONE.isdisjoint(given):
+        if len(paths) > 1 and not _OF_ONE.isdisjoint(names):
             raise UserError("show: responses are those of one run or result; give one")
         if self.group is not None and self.step is None:
             raise UserError("--group is a group of one step; give --step as well")

@@ -22,8 +22,8 @@ _FURTHEST = 6
 def explain(run: Source, step: int | None, number: int | None, display: Display) -> None:
     """Explain a step in words and numbers, with one of its groups as the example.
 
-    The newest step is the default, and a group that trained. Raises UserError if there is no such
-    step or group.
+    The newest step is the default, and a group that trained. Raises UserError for an unknown step
+    or group.
     """
     config = run.config
     assert config is not None
@@ -157,10 +157,10 @@ def _furthest(responses: Sequence[StoredTokens]) -> tuple[str, list[list[str]]]:
     """
     if not responses:
         return "", []
-    passed = [response for response in responses if response.figures is not None]
-    n_null = len(responses) - len(passed)
+    scored = [response for response in responses if response.figures is not None]
+    n_null = len(responses) - len(scored)
     tokens: list[tuple[float, list[str]]] = []
-    for response in passed:
+    for response in scored:
         columns = (response.figures or {}).values()
         for text, *figures in zip(response.text, *columns, strict=True):
             quoted = json.dumps(text, ensure_ascii=False)[:_TEXT]
@@ -170,7 +170,7 @@ def _furthest(responses: Sequence[StoredTokens]) -> tuple[str, list[list[str]]]:
     up = sum(log_ratio > 0 for log_ratio, _ in tokens)
     down = sum(log_ratio < 0 for log_ratio, _ in tokens)
     words = (
-        f" Kept are {len(tokens)} tokens of {plural(len(passed), 'response')}: {up} had become "
+        f" Kept are {len(tokens)} tokens of {plural(len(scored), 'response')}: {up} had become "
         f"likelier when the update last saw them, {down} less likely, {len(tokens) - up - down} "
         "had not moved (none has before the first update)."
     )

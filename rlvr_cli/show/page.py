@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import CURVES, measured_sets
+from rlvr_cli.console.steps import CURVES, held_out_names
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.jsonl import JsonObject
@@ -26,7 +26,7 @@ from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import TOKEN_FIGURES
 from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.ablation import findings
-from rlvr_cli.show.screen import differing, pass_at_1, truncate
+from rlvr_cli.show.screen import pass_at_1_table, settings_table, truncate
 from rlvr_cli.show.source import REASONS, UNKNOWN_FATE, Source, StoredGroup, reason
 
 MOST_BYTES = 3_500_000
@@ -75,9 +75,9 @@ def page(sources: Sequence[Source], ablations: Sequence[Path] = ()) -> str:
     values = page_data(sources)
     filled["pictures"] = ""
     for directory in ablations:
-        found = findings(directory)
-        values["tables"].insert(0, found.table)
-        filled["pictures"] += found.picture
+        ablation = findings(directory)
+        values["tables"].insert(0, ablation.table)
+        filled["pictures"] += ablation.picture
     data = json.dumps(values, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         data = data.replace(character, f"\\u{ord(character):04x}")
@@ -163,9 +163,9 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
     words = json.loads((_FILES / "words.json").read_text(encoding="utf-8"))
     for verdict, form in REASONS.items():
         words[verdict] = form.format_map(defaultdict(lambda: "…"))
-    tables = [pass_at_1(sources)]
+    tables = [pass_at_1_table(sources)]
     if len(sources) > 1 and sources[0].config is not None:
-        tables.append(differing(sources))
+        tables.append(settings_table(sources))
     limits = {curve.name: curve.limits for curve in CURVES if curve.limits is not None}
     limits |= {key: (0.0, 1.0) for key in glossary if key.startswith("held_out")}
     return {
@@ -212,7 +212,7 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
     """Return the meanings of the metrics with a curve, in their order, for each held-out set."""
     meanings = json.loads((_FILES / "glossary.json").read_text(encoding="utf-8"))
     glossary: dict[str, str] = {}
-    held_out = [f"/{name}" if name else "" for name in measured_sets(histories) or [""]]
+    held_out = [f"/{name}" if name else "" for name in held_out_names(histories) or [""]]
     for key, meaning in meanings.items():
         suffixes = held_out if "held_out" in key else [""]
         for suffix in suffixes:

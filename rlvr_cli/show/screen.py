@@ -8,7 +8,7 @@ from itertools import islice
 from rich.text import Text
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import StepLines, measured_of, measured_sets, points, print_curves
+from rlvr_cli.console.steps import StepLines, held_out_names, measured_of, points, print_curves
 from rlvr_cli.console.tables import Table, cell, in_words, significance
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
@@ -29,7 +29,7 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
     for number, (run, history) in enumerate(zip(runs, histories, strict=True), 1):
         assert run.config is not None
         figures = [f"{len(history)} of {run.config.steps} steps"]
-        for name in measured_sets([history]):
+        for name in held_out_names([history]):
             label = f"held out {name}".rstrip()
             newest = points(history, measured_of(name))[-1:]
             figures += [f"{label} {value:.3f} at step {step}" for step, value in newest]
@@ -44,11 +44,11 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
     if any(histories):
         print_curves(histories, display)
     if len(runs) > 1:
-        display.table(differing(runs))
-    display.table(pass_at_1(runs))
+        display.table(settings_table(runs))
+    display.table(pass_at_1_table(runs))
 
 
-def differing(runs: Sequence[Source]) -> Table:
+def settings_table(runs: Sequence[Source]) -> Table:
     """Tabulate the settings that are not the same in all runs."""
     configs = [dict(leaves(run.config.model_dump(mode="json"))) for run in runs if run.config]
     lines = []
@@ -60,7 +60,7 @@ def differing(runs: Sequence[Source]) -> Table:
     return [header, *(lines or [["none", *[""] * len(configs)]])]
 
 
-def pass_at_1(sources: Sequence[Source]) -> Table:
+def pass_at_1_table(sources: Sequence[Source]) -> Table:
     """Tabulate pass@1 of held-out sets with intervals, and its difference from the first source.
 
     The difference is over the problems that both sources have, told apart by id and text.
@@ -143,7 +143,7 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
             sets[f"{result.path}: {name}" if name else str(result.path)] = problems
     for name, problems in sets.items():
         check_fields(by, [problem.responses[0].problem.extra for problem in problems], name)
-    display.table(pass_at_1(results))
+    display.table(pass_at_1_table(results))
     for name, problems in sets.items():
         suffix = f" of {name}" if len(sets) > 1 else ""
         for field in by:

@@ -44,7 +44,7 @@ SCHEDULES: dict[str, Callable[[float], float]] = {
 """The learning rate's share of its peak, by the share of the steps after the warm-up."""
 ROUNDING = 1e-5
 """Nats a token: float32 on one machine differs by 1e-7 to 1e-6, an engine in bfloat16 by 1e-2."""
-_MEANS = tuple(each.name for each in fields(UpdateMeans))
+_MEANS = tuple(item.name for item in fields(UpdateMeans))
 _PER_UPDATE = ("loss", "grad_norm", "critic_grad_norm")
 """The figures that are means over optimizer steps. The others are means over tokens."""
 

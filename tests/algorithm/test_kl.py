@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr_cli.algorithm.kl import bounded, doubling, k1, k2, k3, k3_k2, proportional
+from rlvr_cli.algorithm.kl import bounded_log_ratio, doubling, k1, k2, k3, k3_k2, proportional
 
 
 def tensor(*values: float) -> torch.Tensor:
@@ -73,7 +73,7 @@ def test_what_is_never_negative_and_never_overflows(logprob, other):
         assert actual >= 0
         assert torch.isfinite(actual)
     assert k1(here, there) == -k1(there, here)
-    assert bounded(here - there) == max(-20, min(20, logprob - other))
+    assert bounded_log_ratio(here - there) == max(-20, min(20, logprob - other))
 
 
 @settings(max_examples=50)

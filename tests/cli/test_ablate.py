@@ -22,7 +22,7 @@ from rlvr_cli.config import as_yaml, resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import student
 from rlvr_cli.program.ablate import Wishes, merged, plan_of, read_wishes
-from rlvr_cli.runs.ablation import differing, run_figures
+from rlvr_cli.runs.ablation import deviation_from_plan, run_figures
 
 PLANS = sorted((Path(rlvr_cli.__file__).parents[1] / "recipes" / "ablations").glob("*.yaml"))
 OWN = ("algorithm.advantage=my.py:f",)
@@ -194,8 +194,8 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(tmp_path):
 )
 def test_a_run_of_other_settings_is_not_the_plans(planned, stored):
     one, other = (resolve(set_layer(texts)) for texts in (planned, stored))
-    assert "is planned" in differing(one, other)
-    assert differing(one, one) == differing(other, other) == ""
+    assert "is planned" in deviation_from_plan(one, other)
+    assert deviation_from_plan(one, one) == deviation_from_plan(other, other) == ""
 
 
 def test_steps_of_the_command_line_hold_for_every_arm(tmp_path):

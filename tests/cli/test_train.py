@@ -12,7 +12,7 @@ from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.files import MANIFEST, sha256
 from rlvr_cli.program import train as module
 from rlvr_cli.program.resolve import load_again
-from rlvr_cli.program.train import resume, start
+from rlvr_cli.program.train import resume, start_run
 from rlvr_cli.runs.checkpoint import checkpoints
 from rlvr_cli.runs.preflight import settle
 
@@ -39,7 +39,9 @@ def lines(capsys) -> list[str]:
 
 
 def test_what_is_going_to_happen_is_said_and_a_check_writes_nothing(configured, tmp_path, capsys):
-    start(configured("algorithm.surrogate.high=0.3"), tmp_path / "out", Display(), check_only=True)
+    start_run(
+        configured("algorithm.surrogate.high=0.3"), tmp_path / "out", Display(), check_only=True
+    )
     message = lines(capsys)
     assert message[0].startswith("policy tiny: ")
     assert message[1].startswith("versions torch ")
@@ -61,7 +63,7 @@ def test_problems_that_are_also_held_out_are_counted(configured, tmp_path, capsy
     held_out = tmp_path / "held_out.jsonl"
     held_out.write_text(PROBLEMS.splitlines(True)[0] + jsonl({"problem": "new", "answer": 1}))
     config = configured(f"eval.source={held_out}", "eval.limit=5")
-    start(config, tmp_path / "out", Display(), check_only=True)
+    start_run(config, tmp_path / "out", Display(), check_only=True)
     message = "\n".join(lines(capsys))
     assert "warning 1 of 2 held-out problems are also trained on" in message
     assert "3 of problems.jsonl; 2 held out" in message
@@ -77,7 +79,7 @@ def test_a_finding_that_is_an_error_ends_it_and_others_are_said(
 
     monkeypatch.setattr(module, "preflight", preflight)
     with pytest.raises(UserError, match=r"^bad$"):
-        start(configured(), tmp_path / "out", Display())
+        start_run(configured(), tmp_path / "out", Display())
     message = lines(capsys)
     assert "label text" in message
     assert message[-2:] == ["warning so so", "warning fair"]
@@ -86,9 +88,9 @@ def test_a_finding_that_is_an_error_ends_it_and_others_are_said(
 
 def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
     run = tmp_path / "run"
-    start(configured(), run, Display())
+    start_run(configured(), run, Display())
     with pytest.raises(UserError, match="exists already"):
-        start(configured(), run, Display())
+        start_run(configured(), run, Display())
     with pytest.raises(UserError, match=r"2 steps are done, more than the 1 asked for"):
         resume(load_again(run, {"steps": 1}, None), run, Display())
     capsys.readouterr()
@@ -103,7 +105,7 @@ def test_a_run_is_made_longer_and_never_shorter(configured, tmp_path, capsys):
 
 def test_a_state_that_cannot_be_read_is_passed_over(configured, tmp_path, capsys):
     run = tmp_path / "run"
-    start(configured(), run, Display())
+    start_run(configured(), run, Display())
     newest = checkpoints(run)[0].path
     state = newest / "trainer/state.safetensors"
     state.write_bytes(b"none")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rlvr_cli.core.step_figures import StepFigures, UpdateFigures
-from rlvr_cli.evaluation.curves import MeasuredRun, Point, compare
+from rlvr_cli.evaluation.curves import MeasuredRun, Point, compare_arms
 from rlvr_cli.evaluation.estimators import crossed_difference, detectable, student
 from rlvr_cli.evaluation.picture import picture
 
@@ -33,7 +33,7 @@ ARM = {
 def test_a_difference_is_taken_where_all_have_been():
     """By hand: at 10 steps the arm has 0.75 and 1.25, the base 0.5 and 0.75. At 5 seconds the base
     is half way, at 0.375 and 0.5; at 100 tokens the arm is, at 0.5 and 0.75."""
-    rows = compare({"base": BASE, "arm": ARM}, "base")
+    rows = compare_arms({"base": BASE, "arm": ARM}, "base")
     found = {(row.arm, row.axis.unit): row for row in rows}
     assert [row.at for row in rows] == [10, 10, 5, 5, 100, 100]
     assert found["base", "steps"].difference is None
@@ -45,11 +45,11 @@ def test_a_difference_is_taken_where_all_have_been():
 def test_seeds_that_only_one_arm_has_are_not_paired():
     (difference,) = {
         row.difference.seeds
-        for row in compare({"base": BASE | {7: BASE[0]}, "arm": ARM}, "base")
+        for row in compare_arms({"base": BASE | {7: BASE[0]}, "arm": ARM}, "base")
         if row.difference
     }
     assert difference == 2
-    rows = compare({"base": {0: BASE[0]}, "arm": ARM}, "base")
+    rows = compare_arms({"base": {0: BASE[0]}, "arm": ARM}, "base")
     assert all(row.difference is None for row in rows)
 
 

@@ -11,9 +11,9 @@ from rlvr_cli.core.report import Sampling
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.fingerprint import (
     data_hash,
-    differences,
     engine_fingerprint,
     fingerprint,
+    fingerprint_differences,
     judge_versions,
     judging_by,
     model_hash,
@@ -23,8 +23,8 @@ from rlvr_cli.evaluation.fingerprint import (
 
 def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):
     ours = {"a": {"b": 1, "c": "x"}, "d": None}
-    assert differences(ours, ours) == []
-    assert differences(ours, {"a": {"b": 2, "c": "x"}, "e": 0}) == [
+    assert fingerprint_differences(ours, ours) == []
+    assert fingerprint_differences(ours, {"a": {"b": 2, "c": "x"}, "e": 0}) == [
         "a.b 1, theirs 2",
         "e none, theirs 0",
     ]
@@ -116,5 +116,5 @@ def test_the_libraries_and_the_machine():
 
 
 def test_a_long_part_is_cut_in_a_difference():
-    (message,) = differences({"prompt": "x" * 31}, {"prompt": "y" * 30})
+    (message,) = fingerprint_differences({"prompt": "x" * 31}, {"prompt": "y" * 30})
     assert message == "prompt 'xxxxxxxxxxxxxxx…', theirs 'yyyyyyyyyyyyyyyyyyyyyyyyyyyyyy'"

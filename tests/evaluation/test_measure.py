@@ -10,7 +10,7 @@ from rlvr_cli.core.types import Problem, Prompt, SamplingParams
 from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.held_out import Measured, held_out_sets
 from rlvr_cli.evaluation.measure import pass_at_1, summarize
-from rlvr_cli.evaluation.sampling import evaluate, prompt_seeds
+from rlvr_cli.evaluation.sampling import prompt_seeds, sample_groups
 
 
 def measured(groups, params, has_format=True) -> Measured:
@@ -42,7 +42,7 @@ class Sampler:
 
 def test_what_is_done_is_left_out_and_the_rest_keeps_order_and_seeds():
     prompts, sampler, seen = [made_prompt(name) for name in "abcd"], Sampler(), []
-    actual = evaluate(sampler, prompts, PARAMS, 5, seen.append, finished={"b"})
+    actual = sample_groups(sampler, prompts, PARAMS, 5, seen.append, finished={"b"})
     seeds = prompt_seeds(prompts, 5)
     assert sampler.asked == (["a", "c", "d"], PARAMS, [seeds[0], seeds[2], seeds[3]])
     assert [group.prompt.problem.id for group in actual] == ["a", "c", "d"]
@@ -50,7 +50,7 @@ def test_what_is_done_is_left_out_and_the_rest_keeps_order_and_seeds():
 
 
 def test_nothing_is_done_where_all_is_done():
-    assert evaluate(Sampler(), [made_prompt("a")], PARAMS, 0, finished=["a"]) == []
+    assert sample_groups(Sampler(), [made_prompt("a")], PARAMS, 0, finished=["a"]) == []
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.integers(0, 3))

@@ -10,7 +10,7 @@ from rlvr_cli.core.step_figures import SampledFigures
 from rlvr_cli.core.types import Group, Problem, Prompt
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.figures import JudgedProblem, judged_problems
-from rlvr_cli.evaluation.measure import by_level, pass_at_1, rollout_metrics
+from rlvr_cli.evaluation.measure import pass_at_1, pass_at_1_by_level, rollout_metrics
 from verifiers import Verdict
 
 HALF = made_group("a", RIGHT, WRONG, n_tokens=2)
@@ -71,9 +71,9 @@ def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():
         of_level(2, RIGHT),
         of_level(9, LATE),
     ]
-    actual = by_level(groups)
+    actual = pass_at_1_by_level(groups)
     assert list(actual.items()) == [("2", 0.75), ("9", None), ("10", 1.0)]
-    assert by_level([of_level(2, RIGHT, WRONG, WRONG)]) == {"2": 1 / 3}
+    assert pass_at_1_by_level([of_level(2, RIGHT, WRONG, WRONG)]) == {"2": 1 / 3}
     assert tables.by_level(actual, {"2": 1.0, "9": None, "10": 1.0}) == [
         ["level", "2", "9", "10"],
         ["before", "0.75", "-", "1.00"],
@@ -82,11 +82,11 @@ def test_pass_at_1_by_level_is_a_mean_over_problems_numbers_in_order():
 
 
 def test_problems_without_levels_or_with_a_level_each_have_no_table():
-    assert by_level([of_level(None, RIGHT)]) == {}
-    assert by_level([of_level(1, RIGHT), of_level(None, RIGHT)]) == {}
-    assert by_level([of_level(n, RIGHT) for n in range(13)]) == {}
-    assert len(by_level([of_level(n, RIGHT) for n in range(12)])) == 12
-    assert by_level([]) == {}
+    assert pass_at_1_by_level([of_level(None, RIGHT)]) == {}
+    assert pass_at_1_by_level([of_level(1, RIGHT), of_level(None, RIGHT)]) == {}
+    assert pass_at_1_by_level([of_level(n, RIGHT) for n in range(13)]) == {}
+    assert len(pass_at_1_by_level([of_level(n, RIGHT) for n in range(12)])) == 12
+    assert pass_at_1_by_level([]) == {}
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from rlvr_cli.evaluation.report import (
     check_comparable,
     check_fields,
     chosen_ks,
-    compare,
+    compare_results,
     compare_with_first,
     report_entry,
 )
@@ -116,7 +116,7 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
     assert [estimate.problems for estimate in entry.figures.pass_at.values()] == [2, 2, 2]
     asked = by_k([report_entry(actual, chosen_ks((2, 4), actual), [])], ["k", "problems"])
     assert asked == [("k", "problems"), ("1", "2"), ("2", "2"), ("4", "1")]
-    difference = differences([compare(actual, result(ROWS[:8], "n"), [3, 4])])
+    difference = differences([compare_results(actual, result(ROWS[:8], "n"), [3, 4])])
     assert [line[3:5] for line in difference[1:]] == [
         ["pass@3", "2"],
         ["pass@4", "1"],
@@ -125,27 +125,27 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
     ]
     many = [row(str(n), "correct", "1") for n in range(20)]
     worse = [row(str(n), "wrong", "2") for n in range(20)]
-    certain = differences([compare(result(many), result(worse, "n"), [1])])
+    certain = differences([compare_results(result(many), result(worse, "n"), [1])])
     assert certain[1][-3:] == ["<0.001", "20", "0"]
 
 
 def test_a_comparison_is_of_the_problems_in_common():
     ours = result([row("a", "correct", "1"), row("b", "wrong", "1"), row("c", "correct", "1")])
     theirs = result([row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n")
-    actual = compare(ours, theirs, [1])
+    actual = compare_results(ours, theirs, [1])
     assert (actual.problems, actual.missing, actual.unjudged) == (2, 1, 0)
     assert actual.pass_at[1].value == 0.5
     assert (actual.pass_at[1].better, actual.pass_at[1].worse) == (1, 0)
     assert actual.differs == ["seed 'm', theirs 'n'"]
     late = result([row("a", "timeout"), row("b", "wrong", "1"), row("c", "timeout")], "n")
-    actual = compare(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
+    actual = compare_results(result([row("a", "correct", "1"), row("b", "wrong", "1")]), late, [1])
     assert (actual.problems, actual.missing, actual.unjudged) == (1, 0, 1)
     with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
-        compare(result([row("a", "correct", "1")]), late, [1])
+        compare_results(result([row("a", "correct", "1")]), late, [1])
     with pytest.raises(UserError, match="no problem of d is in it"):
-        compare(ours, result([row("z", "correct", "1")]), [1])
+        compare_results(ours, result([row("z", "correct", "1")]), [1])
     with pytest.raises(UserError, match="problem a of d is another problem there"):
-        compare(ours, result([{**row("a", "correct", "1"), "problem": "other"}]), [1])
+        compare_results(ours, result([{**row("a", "correct", "1"), "problem": "other"}]), [1])
 
 
 def compared(*results, ks=(1,)) -> list[Comparison]:
@@ -264,7 +264,7 @@ def test_a_comparison_of_the_most_frequent_answers_by_hand():
         for n in "123"
         for message in (("correct", "4"), ("wrong", "5"), ("wrong", "5"))
     ]
-    entry = compare(result(right), result(one_of_three, model="other"), [1, 3])
+    entry = compare_results(result(right), result(one_of_three, model="other"), [1, 3])
     assert entry.pass_at[1].value == pytest.approx(1 - 1 / 3)
     assert entry.cons_at[1].value == pytest.approx(1 - 1 / 3)
     assert entry.cons_at[3].value == 1.0  # all three against none
@@ -310,7 +310,7 @@ def test_two_results_are_of_the_same_problems_or_not_compared():
         check_comparable("d", {"b": "q", "a": "q"}, theirs)
     with pytest.raises(UserError, match=r"the ids here are such as c, there b$"):
         check_comparable("d", {"c": "pc", "e": None}, theirs)
-    entry = compare(result([row("a", "correct", "1")]), theirs, [1, 2])
+    entry = compare_results(result([row("a", "correct", "1")]), theirs, [1, 2])
     assert (list(entry.pass_at), list(entry.cons_at)) == ([1], [1])
     assert (entry.model, entry.data, entry.against) == ("m", "d", "n")
     assert entry.pass_at[1].row.keys() == {*("value", "interval", "p"), *COUNTS}

@@ -27,7 +27,7 @@ from rlvr_cli.evaluation.report import figures, judged_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, read_results
 from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import check
-from rlvr_cli.runs.run_dir import Run
+from rlvr_cli.runs.run_dir import RunDirectory
 from rlvr_cli.runs.stored import read_problems, read_tokens
 from rlvr_cli.training.throughput import run_throughput
 
@@ -199,7 +199,7 @@ def test_state(place, tmp_path):
 
 
 def test_metrics(place, tmp_path):
-    run = Run(shutil.copytree(place / "run", tmp_path / "run"))
+    run = RunDirectory(shutil.copytree(place / "run", tmp_path / "run"))
     path = tmp_path / "run/metrics.jsonl"
 
     def read(document: bytes) -> None:

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from rlvr_cli.core.files import sha256
 from rlvr_cli.runs.checkpoint import intact_checkpoints
-from rlvr_cli.runs.run_dir import Run
+from rlvr_cli.runs.run_dir import RunDirectory
 
 RESUME = ("train", "--resume", "run", "-q")
 ANY = r"run/.*"
@@ -518,7 +518,7 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
             assert re.search(says, message[0])
         return bool(message)
     if counted := re.fullmatch(GONE.format(r"(\d)"), says):
-        with closing(Run(run)) as opened:
+        with closing(RunDirectory(run)) as opened:
             rows = opened.truncate_to(2)
         assert len(rows) == int(counted[1])
         return "gone" not in name and "binary" not in name

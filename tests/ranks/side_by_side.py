@@ -12,7 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from rlvr_cli.ranks.group import start
+from rlvr_cli.ranks.group import join_group
 
 _LIMIT_S = 900.0
 _left_behind: list[Any] = []
@@ -61,7 +61,7 @@ def _forked(rank: int, common: dict[str, str], work: Callable[[], object], place
         if dist.is_initialized():  # a test before has left a group of one
             _left_behind.extend(dist.distributed_c10d._world.pg_map)
             dist.destroy_process_group()
-        start()
+        join_group()
         work()
         status = 0
     except SystemExit as error:

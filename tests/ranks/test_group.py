@@ -20,9 +20,9 @@ from rlvr_cli.ranks.group import (
     deal,
     gather,
     is_first,
+    join_group,
     meet,
     share,
-    start,
     sum_values,
 )
 from rlvr_cli.runs import checkpoint
@@ -187,7 +187,7 @@ def test_a_port_in_use_is_one_line(monkeypatch):
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
         with pytest.raises(UserError, match=f"do not meet at 127.0.0.1:{port}.*address.* in use"):
-            start()
+            join_group()
 
 
 def test_more_processes_than_gpus_are_one_line(monkeypatch):
@@ -197,7 +197,7 @@ def test_more_processes_than_gpus_are_one_line(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     with pytest.raises(UserError, match="--processes 4: one a GPU, and this machine has 2"):
-        start()
+        join_group()
 
 
 def test_a_model_that_cannot_be_sharded_is_one_line(monkeypatch, tmp_path):

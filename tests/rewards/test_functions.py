@@ -52,7 +52,7 @@ def call_function(tmp_path, monkeypatch):
 
 def given(reply: Rewards | dict) -> list:
     """Each reward, with the figures beside it if there are any."""
-    rewards = Rewards.model_validate(reply).given
+    rewards = Rewards.model_validate(reply).by_response
     return [{"score": one.score, **one.figures} if one.figures else one.score for one in rewards]
 
 

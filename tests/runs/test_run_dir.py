@@ -14,7 +14,7 @@ from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.rows import as_row
 from rlvr_cli.runs.run_dir import (
-    Run,
+    RunDirectory,
     create_run,
     default_directory,
 )
@@ -46,7 +46,7 @@ def run(tmp_path):
         yield run
 
 
-def names(run: Run) -> list[str]:
+def names(run: RunDirectory) -> list[str]:
     return sorted(path.stem for path in (run.directory / "rollouts").iterdir())
 
 
@@ -106,9 +106,9 @@ def test_lines_that_are_no_steps_or_not_in_order_are_left_out(run):
 
 def test_a_run_is_held_until_it_is_closed_and_never_overwritten(run):
     with pytest.raises(UserError, match="another process is using it"):
-        Run(run.directory)
+        RunDirectory(run.directory)
     run.close()
-    Run(run.directory).close()
+    RunDirectory(run.directory).close()
     with pytest.raises(UserError, match="exists already; name another directory"):
         create_run(run.directory, CONFIG)
     (run.directory / "file").write_text("")

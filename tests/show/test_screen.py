@@ -11,9 +11,9 @@ from small_runs import (
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.show.screen import (
-    differing,
     follow,
-    pass_at_1,
+    pass_at_1_table,
+    settings_table,
     show_responses,
     show_results,
     show_runs,
@@ -32,10 +32,10 @@ def test_runs_beside_one_another(tmp_path, capsys):
     output = capsys.readouterr().out
     assert f"run 2      {tmp_path / 'b'}: dapo on problems.yaml, 3 of 3 steps" in output
     assert "pass@1 (as sampled)" in output
-    assert differing([a, b])[1:] == [["steps", "2", "3"], ["optim.lr", "1e-06", "0.5"]]
-    assert differing([a, a])[1] == ["none", "", ""]
+    assert settings_table([a, b])[1:] == [["steps", "2", "3"], ["optim.lr", "1e-06", "0.5"]]
+    assert settings_table([a, a])[1] == ["none", "", ""]
     long = [open_source(made_run(tmp_path / end, f"model={'m' * 40}{end}")) for end in "cd"]
-    assert [line[0] for line in differing(long)[1:]] == ["model"]  # longer than a cell
+    assert [line[0] for line in settings_table(long)[1:]] == ["model"]  # longer than a cell
 
 
 def test_steps_that_cannot_be_read_are_counted(tmp_path, capfd):
@@ -48,20 +48,20 @@ def test_steps_that_cannot_be_read_are_counted(tmp_path, capfd):
 def test_pass_at_1_with_interval_and_paired_p(tmp_path):
     a = open_source(made_run(tmp_path / "a"))
     b = open_source(made_run(tmp_path / "b", held_out="wrong"))
-    _, first, second = pass_at_1([a, b])
+    _, first, second = pass_at_1_table([a, b])
     assert first[1:3] == ["6", "0.000 [0.000, 0.390]"]
     assert first[3:] == ["1.000 [0.610, 1.000] after training", "", ""]
     assert second[-2:] == ["-1.000 [-1.000, -0.081]", "0.031"]  # 2 of 2^6 signs are as far
     write_rows(b.path / "rollouts" / "held-out-after.jsonl", [made_row("other", 0, "correct")])
-    assert pass_at_1([a, b])[2][-2:] == ["no problem in common", "-"]
+    assert pass_at_1_table([a, b])[2][-2:] == ["no problem in common", "-"]
     late = [made_row("h0", 0, "wrong"), made_row("x", 0, "timeout"), made_row("y", 0, "correct")]
     write_rows(a.path / "rollouts" / "held-out-after.jsonl", late)
-    line = pass_at_1([b, a])[2]
+    line = pass_at_1_table([b, a])[2]
     assert line[1] == "2"  # the timeout has no figure
     rows = [made_row("h0", 0, "correct"), made_row("other", 0, "correct")]
     write_rows(b.path / "rollouts" / "held-out-after.jsonl", rows)
-    assert pass_at_1([b, a])[2][-2].startswith("-1.000 [")
-    assert pass_at_1([b, a])[2][-2].endswith("] of 1")
+    assert pass_at_1_table([b, a])[2][-2].startswith("-1.000 [")
+    assert pass_at_1_table([b, a])[2][-2].endswith("] of 1")
 
 
 def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):
@@ -79,7 +79,7 @@ def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):
         metrics["held_out_pass@1/two"] = 1.0
         write_rows(run / "metrics.jsonl", [metrics])
         runs.append(open_source(run))
-    actual = pass_at_1(runs)[1:]
+    actual = pass_at_1_table(runs)[1:]
     assert [(line[0].rpartition(": ")[2], line[1], line[3][:5]) for line in actual] == [
         ("one", "4", "0.500"),
         ("two", "2", "1.000"),
@@ -94,12 +94,12 @@ def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):
 def test_a_run_that_measured_nothing_since_its_first_step_says_so(tmp_path):
     run = open_source(made_run(tmp_path / "a"))
     (run.path / "rollouts" / "held-out-after.jsonl").unlink()
-    header, line = pass_at_1([run])
+    header, line = pass_at_1_table([run])
     assert header[2:] == ["before training", "measured last"]
     assert line[1:] == ["6", "0.000 [0.000, 0.390]", "-"]
     measured = open_source(made_run(tmp_path / "b"))
-    assert pass_at_1([measured, run])[2][-2:] == ["no problem in common", "-"]
-    assert pass_at_1([run, measured])[2][3] == "1.000 [0.610, 1.000] after training"
+    assert pass_at_1_table([measured, run])[2][-2:] == ["no problem in common", "-"]
+    assert pass_at_1_table([run, measured])[2][3] == "1.000 [0.610, 1.000] after training"
 
 
 def test_rewards_have_the_digits_that_tell_them_apart(tmp_path, capsys):
@@ -193,7 +193,7 @@ def test_following_in_a_terminal_ends_with_the_last_measurement(tmp_path, monkey
     monkeypatch.setattr("rlvr_cli.show.screen.time.sleep", end)
     monkeypatch.setattr(
         "rlvr_cli.show.screen.show_runs",
-        lambda runs, display: figures.append(pass_at_1(runs)[1][-1]),
+        lambda runs, display: figures.append(pass_at_1_table(runs)[1][-1]),
     )
     display = Display(**OUT)
     monkeypatch.setattr(display.console, "_force_terminal", True)

@@ -27,7 +27,7 @@ from rlvr_cli.rollout.engines.base import (
     refuse_prompts,
 )
 from rlvr_cli.rollout.engines.decoding import GroupCache, compacted, quick_layers
-from rlvr_cli.rollout.engines.sampling import TokenCollector, TokenTransfer, sample, uniform
+from rlvr_cli.rollout.engines.sampling import TokenCollector, TokenTransfer, sample_tokens, uniform
 
 _PREFILLED = 32
 """Prompts of similar length in one pass: with 128, half of GSM8K's tokens would be padding."""
@@ -156,7 +156,7 @@ class TransformersEngine(Engine):
                     past_key_values=cache,
                     use_cache=True,
                 ).logits[:, -1]
-            token_B, logprob_B = sample(
+            token_B, logprob_B = sample_tokens(
                 logits_BV[:, : self.vocab_size],
                 uniform_BT[:, step],
                 params.temperature,
@@ -202,7 +202,7 @@ class TransformersEngine(Engine):
         def sample_token(input_ids: Tensor, scores: Tensor) -> Tensor:
             """Sample each row's token by its seed, and leave `generate` no other choice."""
             uniform_B = uniform(seeds_B, input_ids.shape[1] - ids.shape[1])
-            token_B, logprob_B = sample(
+            token_B, logprob_B = sample_tokens(
                 scores[:, : self.vocab_size], uniform_B, params.temperature, params.top_p
             )
             finished.extend(collector.add(every_row, TokenTransfer(token_B, logprob_B)))

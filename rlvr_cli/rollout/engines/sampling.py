@@ -32,7 +32,7 @@ def uniform(seeds: Tensor, step: Tensor | int) -> Tensor:
     return _shifted_right(z, 11).double() * 2.0**-53
 
 
-def sample(
+def sample_tokens(
     logits_BV: Tensor, uniform_B: Tensor, temperature: float, top_p: float
 ) -> tuple[Tensor, Tensor]:
     """Return token ids [B] and their log-probabilities [B] under the sampling distribution.
@@ -48,7 +48,7 @@ def sample(
     rows = len(logits_BV) if logits_BV.is_cuda else max(1, _CACHED // logits_BV.shape[-1])
     if rows < len(logits_BV):
         parts = zip(logits_BV.split(rows), uniform_B.split(rows), strict=True)
-        sampled = [sample(logits, numbers, temperature, top_p) for logits, numbers in parts]
+        sampled = [sample_tokens(logits, numbers, temperature, top_p) for logits, numbers in parts]
         tokens, logprobs = zip(*sampled, strict=True)
         return torch.cat(tokens), torch.cat(logprobs)
     scaled_BV = logits_BV.float()

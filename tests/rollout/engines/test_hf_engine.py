@@ -17,7 +17,7 @@ from rlvr_cli.rollout.engines import hf_engine
 from rlvr_cli.rollout.engines.base import Engine
 from rlvr_cli.rollout.engines.decoding import compacted
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
-from rlvr_cli.rollout.engines.sampling import sample, uniform
+from rlvr_cli.rollout.engines.sampling import sample_tokens, uniform
 from rlvr_cli.training.batch import micro_batches
 
 STOP = 1
@@ -157,7 +157,7 @@ def test_sampling_follows_the_distribution():
     probabilities = torch.tensor([0.5, 0.3, 0.15, 0.05])
     logits = probabilities.log().expand(20_000, 4)
     draws = uniform(torch.arange(20_000), 0)
-    token, logprob = sample(logits, draws, temperature=1.0, top_p=1.0)
+    token, logprob = sample_tokens(logits, draws, temperature=1.0, top_p=1.0)
     shares = torch.bincount(token, minlength=4) / len(token)
     torch.testing.assert_close(shares, probabilities, atol=0.015, rtol=0)
     torch.testing.assert_close(logprob, probabilities.log()[token])
@@ -166,7 +166,7 @@ def test_sampling_follows_the_distribution():
 def test_top_p_keeps_the_smallest_set_that_reaches_the_mass():
     probabilities = torch.tensor([0.15, 0.5, 0.3, 0.05])
     draws = uniform(torch.arange(2000), 0)
-    token, logprob = sample(probabilities.log().expand(2000, 4), draws, 1.0, top_p=0.79)
+    token, logprob = sample_tokens(probabilities.log().expand(2000, 4), draws, 1.0, top_p=0.79)
     assert set(token.tolist()) == {1, 2}
     expected = torch.where(token == 1, 0.5 / 0.8, 0.3 / 0.8).log()
     torch.testing.assert_close(logprob, expected)
@@ -276,7 +276,7 @@ def scripted(monkeypatch, ends: dict[int, int], prompts, samples: int, max_token
         tokens = [STOP if ends.get(row) == step else 2 + row for row in rows]
         return torch.tensor(tokens), torch.zeros(len(tokens))
 
-    monkeypatch.setattr(hf_engine, "sample", scripted_sample)
+    monkeypatch.setattr(hf_engine, "sample_tokens", scripted_sample)
     params = SamplingParams(samples=samples, max_tokens=max_tokens)
     return ids(run(engine, params, prompts, SEEDS)), passes
 

@@ -13,7 +13,7 @@ from rlvr_cli.rollout.engines.sampling import (
     TokenCollector,
     TokenTransfer,
     _nucleus,
-    sample,
+    sample_tokens,
     uniform,
 )
 
@@ -21,7 +21,7 @@ LOGITS = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
 
 def sample_once(number: float, temperature: float = 1.0, top_p: float = 1.0, logits=LOGITS):
-    token, logprob = sample(logits, torch.tensor([number]).double(), temperature, top_p)
+    token, logprob = sample_tokens(logits, torch.tensor([number]).double(), temperature, top_p)
     return token.item(), round(math.exp(logprob.item()), 5)
 
 
@@ -82,7 +82,7 @@ def test_top_p_keeps_the_likeliest_that_reach_it_and_renormalizes(top_p, number,
 def test_without_top_p_log_probabilities_are_the_softmaxs_to_the_bit():
     torch.manual_seed(0)
     logits = 9 * torch.randn(4, 500)
-    token, logprob = sample(logits, uniform(torch.arange(4), 0), 1.0, 1.0)
+    token, logprob = sample_tokens(logits, uniform(torch.arange(4), 0), 1.0, 1.0)
     assert torch.equal(logprob, logits.log_softmax(-1)[range(4), token])
 
 
@@ -91,8 +91,8 @@ def test_rows_of_a_large_vocabulary_draw_what_each_draws_alone(top_p):
     torch.manual_seed(0)
     logits = 3 * torch.randn(7, 150_000)
     numbers = uniform(torch.arange(7), 0)
-    tokens, logprobs = sample(logits, numbers, 0.7, top_p)
-    alone = [sample(logits[row, None], numbers[row, None], 0.7, top_p) for row in range(7)]
+    tokens, logprobs = sample_tokens(logits, numbers, 0.7, top_p)
+    alone = [sample_tokens(logits[row, None], numbers[row, None], 0.7, top_p) for row in range(7)]
     assert tokens.tolist() == [token.item() for token, _ in alone]
     assert logprobs.tolist() == [logprob.item() for _, logprob in alone]
     assert len(set(tokens.tolist())) == 7
@@ -106,7 +106,7 @@ def test_many_ids_are_looked_through_by_blocks(vocabulary):
     numbers = uniform(torch.arange(400), 0)
     numbers[:2] = torch.tensor([0.0, 1 - 2**-53])
     logits[:, vocabulary // 2 :: 2] = -torch.inf
-    tokens, _ = sample(logits, numbers, 1.0, 1.0)
+    tokens, _ = sample_tokens(logits, numbers, 1.0, 1.0)
     running = logits.double().softmax(-1).cumsum(-1)
     for row in range(2, 400):
         assert running[row, tokens[row]] > numbers[row] - 1e-6
@@ -143,7 +143,7 @@ def test_without_top_p_even_the_rarest_token_can_be_drawn():
 
 def test_greedy_notices_what_is_no_number():
     logits = torch.tensor([[0.0, 1.0], [math.nan, 1.0], [math.inf, 1.0]])
-    token, logprob = sample(logits, uniform(torch.arange(3), 0), 0, 1.0)
+    token, logprob = sample_tokens(logits, uniform(torch.arange(3), 0), 0, 1.0)
     assert (token[0].item(), logprob.tolist()) == (1, [0.0, -math.inf, -math.inf])
 
 
