@@ -62,7 +62,7 @@ def test_a_file_a_module_and_an_entry_point_are_one_function(call_function, monk
     source = hashlib.sha256(CODE.encode()).hexdigest()
     for spec in ("my.py:words", "my:words", "my.words", "installed"):
         reply = call_function(spec, "a banana", "b")
-        assert reply == Rewards(source=source, given=[Given(score=4.0), Given(score=0.0)])
+        assert reply == Rewards(source=source, by_response=[Given(score=4.0), Given(score=0.0)])
     assert given(call_function("my.py:batch", "a banana", "b")) == [8.0, 1.0]
     assert given(call_function("my.py:graded", "b")) == [2.0]
 
