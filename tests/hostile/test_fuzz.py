@@ -19,11 +19,13 @@ from rlvr_cli.config.sections import GuardsConfig
 from rlvr_cli.console.steps import draw_curves
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import integrity_error
+from rlvr_cli.core.report import Fingerprint
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.data.problems import load_problems
+from rlvr_cli.data.rows import JudgedRow
 from rlvr_cli.data.sources import find_spec
+from rlvr_cli.evaluation.figures import figures_of, judged_problems
 from rlvr_cli.evaluation.imported import read_responses
-from rlvr_cli.evaluation.report import figures, judged_problems
 from rlvr_cli.evaluation.result_dir import PartialResult, read_results
 from rlvr_cli.runs.checkpoint import Checkpoint
 from rlvr_cli.runs.guards import check
@@ -141,10 +143,11 @@ def place(tmp_path_factory) -> Path:
     train = ("train", "-", "--steps", "2", "--prompts", "2", *small, "run")
     assert forked((*train, "--set", "algo=grpo"), place, stdin).rc == 0
     assert forked(("eval", "-", *small, "result"), place, stdin).rc == 0
-    kept = PartialResult(place / "unfinished.jsonl", {"seed": 1}, 2)
+    kept = PartialResult(place / "unfinished.jsonl", Fingerprint({"seed": 1}), 2)
     listing = (place / "result/responses/stdin--tiny.jsonl").read_text().splitlines()
     for first, second in zip(listing[::2], listing[1::2], strict=True):
-        kept.add(json.loads(first)["id"], [json.loads(first), json.loads(second)])
+        pair = [JudgedRow.model_validate_json(line).answered for line in (first, second)]
+        kept.add({pair[0].problem.id: pair})
     return place
 
 
@@ -250,7 +253,7 @@ def test_rows_to_compare_with(place, tmp_path):
     def read(document: bytes) -> None:
         path.write_bytes(document)
         for result in read_results(path, apart):
-            assert all(problem.tally.n <= len(problem.rows) for problem in result.problems)
+            assert all(problem.tally.n <= len(problem.responses) for problem in result.problems)
 
     look((place / "result/responses/stdin--tiny.jsonl").read_bytes(), read)
 
@@ -261,9 +264,9 @@ def test_unfinished_rows(place, tmp_path):
 
     def read(document: bytes) -> None:
         path.write_bytes(document)
-        actual = PartialResult(path, {"seed": 1}, 2)
-        rows = actual.rows(actual.rows_of)
-        figures(judged_problems(rows, apart), [1, 2])
+        actual = PartialResult(path, Fingerprint({"seed": 1}), 2)
+        responses = actual.responses(actual.responses_to)
+        figures_of(judged_problems(responses, apart), [1, 2])
 
     look((place / "unfinished.jsonl").read_bytes(), read)
 

@@ -11,6 +11,7 @@ from small_trainer import has_even, make_trainer
 from rlvr_cli.console.display import Display, print_step
 from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 from rlvr_cli.core.step_figures import HeldOut
+from rlvr_cli.evaluation.held_out import MeasuredSets
 from rlvr_cli.runs.checkpoint import checkpoints
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.run_dir import create_run
@@ -136,12 +137,12 @@ def test_a_guard_stops_the_run_with_its_last_step_saved(begin):
 
 def test_the_minutes_of_earlier_lives_count(begin):
     loop = begin("steps=1")
-    loop.before = {"pass@1": 0.5}
+    loop.before = MeasuredSets.model_validate({"pass@1": 0.5})
     loop.earlier_seconds = 600.0
     loop.run_to_end()
     actual = summary(loop)
     assert 10 <= actual["minutes"] < 11
-    assert actual["before"] == {"pass@1": 0.5}
+    assert actual["before"]["pass@1"] == 0.5
 
 
 @pytest.mark.parametrize(
