@@ -233,7 +233,7 @@ def test_rollouts_as_responses(place, tmp_path, skip_bad, capfd):
 
     def read(document: bytes) -> None:
         path.write_bytes(document)
-        assert all(isinstance(row.response, str) for row in read_responses(str(path), 9, skip_bad))
+        assert all(isinstance(row.text, str) for row in read_responses(str(path), 9, skip_bad))
 
     look((place / "run/rollouts/step-000001.jsonl").read_bytes(), read)
 
