@@ -12,8 +12,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import TIE, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rewards.trials import CHECKS, CONSTANTS, Case, Trial
-from verifiers import Attempt, Verdict, Verifier
-from verifiers.gym import place_of
+from verifiers import Verdict, Verifier
 
 FINE = 0.02
 """Share of faults up to which a check is fine: one problem in fifty may be read in two ways."""
@@ -243,17 +242,10 @@ class Audit:
 
     def _judged(self, prompt: Prompt, trial: Trial) -> Rollout:
         """Return a response with our verdict, and without a reward."""
-        text = trial.response
-        problem = prompt.problem
-        attempt = Attempt(
-            text,
-            problem.answer or "",
-            truncated=trial.is_cut_off,
-            place=place_of(problem.row),
-        )
-        verification = self.verifier.verify(attempt)
-        completion = Completion(range(len(text) // _CHARACTERS), (), "stop")
-        return Rollout.of(prompt, 0, completion, text, verification)
+        token_ids = range(len(trial.response) // _CHARACTERS)
+        completion = Completion(token_ids, (), "length" if trial.is_cut_off else "stop")
+        rollout = Rollout.of(prompt, 0, completion, trial.response)
+        return replace(rollout, verification=self.verifier.verify(rollout.attempt))
 
 
 def _rating(share: float) -> Rating:
