@@ -3,7 +3,7 @@
     python benchmarks/precision.py                       # all parts, the 135M model, some minutes
     python benchmarks/precision.py lengths gradient      # the share rejected, and the gradient
     python benchmarks/precision.py faults                # planted faults, and the guard
-    python benchmarks/precision.py learning              # ten steps, three seeds: half an hour
+    python benchmarks/precision.py learning              # ten steps, three seeds: an hour
     python benchmarks/precision.py --precision float16
 
 `lengths`: responses of 1,024 tokens are cut into pieces of n tokens. For each correction: the share
@@ -12,7 +12,8 @@ with each correction beside float32's without one, as cosine and ratio of norms.
 small steps in which the engine is given older weights, weights without one layer's norm, or another
 temperature for one step at a time, and what the run's guard says in that step. `learning`:
 recipes/smollm2.yaml in float32, in 16 bits, and in 16 bits with an engine whose weights are always
-one update old; greedy answers to 96 held-out additions, and the paired differences.
+one update old, or lack one layer's norm; greedy answers to 96 held-out additions, and the paired
+differences.
 
 Engine and trainer compute as a run does with these settings. Prints Markdown.
 """
@@ -22,7 +23,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -404,11 +405,32 @@ def one_push_late() -> Iterator[None]:
         yield
 
 
-def learned(model: str, place: Path, seed: int, precision: str, is_late: bool) -> list[float]:
+@contextmanager
+def one_norm_stale() -> Iterator[None]:
+    """Never give the engine the newer weights of one layer's norm."""
+    push = TransformersEngine.sync_weights
+
+    def partly(engine: TransformersEngine, named: NamedTensors) -> None:
+        push(engine, ((name, tensor) for name, tensor in named if name != STALE_NORM))
+
+    with patch.object(TransformersEngine, "sync_weights", partly):
+        yield
+
+
+@dataclass(frozen=True)
+class Arm:
+    """How some runs compute, and what is wrong with them."""
+
+    name: str
+    precision: str
+    fault: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+def learned(model: str, place: Path, seed: int, arm: Arm) -> list[float]:
     """Train by the recipe, and return which held-out problems the policy gets right, greedily."""
-    name = f"{precision}-{seed}{'-late' if is_late else ''}"
-    chosen = [f"optim.precision={precision}", f"rollout.precision={precision}"]
-    with one_push_late() if is_late else nullcontext():
+    name = f"{arm.name}-{seed}".replace(" ", "-")
+    chosen = [f"optim.precision={arm.precision}", f"rollout.precision={arm.precision}"]
+    with arm.fault():
         run = train(
             str(place / "train.jsonl"),
             config=RECIPE,
@@ -433,16 +455,20 @@ def learned(model: str, place: Path, seed: int, precision: str, is_late: bool) -
 
 def measure_learning(model: str, precision: str, seeds: Sequence[int]) -> None:
     """Print what each arm has learned, and its differences from float32."""
-    arms = {"float32": ("float32", False), precision: (precision, False)}
-    arms[f"{precision}, engine one update late"] = (precision, True)
+    arms = [
+        Arm("float32", "float32"),
+        Arm(precision, precision),
+        Arm(f"{precision}, engine one update late", precision, one_push_late),
+        Arm(f"{precision}, one norm never pushed", precision, one_norm_stale),
+    ]
     print(f"\n### Ten steps of recipes/smollm2.yaml, right of 96, seeds {list(seeds)}\n")
     print("| numbers | right, by seed | difference from float32 |\n| --- | --- | --- |")
     exact: list[list[float]] = []
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         additions.write(place)
-        for name, (arm, is_late) in arms.items():
-            right = [learned(model, place, seed, arm, is_late) for seed in seeds]
+        for arm in arms:
+            right = [learned(model, place, seed, arm) for seed in seeds]
             exact = exact or right
             differences = [
                 [a - b for a, b in zip(ours, theirs, strict=True)]
@@ -454,7 +480,7 @@ def measure_learning(model: str, precision: str, seeds: Sequence[int]) -> None:
                 low, high = found.interval
                 cell = f"{found.value:.3f} [{low:.3f}, {high:.3f}]"
             counts = ", ".join(f"{sum(row):.0f}" for row in right)
-            print(f"| {name} | {counts} | {cell} |", flush=True)
+            print(f"| {arm.name} | {counts} | {cell} |", flush=True)
 
 
 def main() -> None:
