@@ -17,7 +17,7 @@ from forked import forked
 from small_runs import repeatable
 
 import rlvr_cli
-from rlvr_cli import Run, RunStoppedError, UserError, sample, train
+from rlvr_cli import Run, RunStoppedError, UserError, evaluate, sample, train
 from rlvr_cli.data import chains
 
 SMALL = {"steps": 2, "prompts": 4, "n": 4, "max_tokens": 40, "seed": 1, "set": {"optim.lr": 1e-3}}
@@ -267,3 +267,26 @@ def test_names_are_imported_when_they_are_used():
     assert {"train", "Run", "__version__"} <= set(dir(rlvr_cli))
     with pytest.raises(AttributeError, match="no attribute 'shoe'"):
         rlvr_cli.shoe  # noqa: B018
+
+
+MADE = [
+    {"id": "a", "problem": "1 + 1", "answer": "2", "response": "2"},
+    {"id": "a", "problem": "1 + 1", "answer": "2", "response": "3"},
+    {"id": "b", "problem": "2 + 2", "answer": "4", "response": ["4", "4"]},
+]
+
+
+def test_responses_are_judged_from_a_file_from_rows_and_by_the_command(rlvr, tmp_path):
+    path = tmp_path / "made.jsonl"
+    path.write_text(jsonl(*MADE))
+    (of_file,) = evaluate(responses=[path])["results"]
+    (of_rows,) = evaluate(responses=MADE)["results"]
+    assert of_file["pass@k"]["1"]["value"] == of_rows["pass@k"]["1"]["value"] == 0.75
+    assert [row["verdict"] for row in of_rows["rows"]] == ["correct", "wrong", "correct", "correct"]
+    assert [row["sample"] for row in of_rows["rows"]] == [0, 1, 0, 1]
+    printed = rlvr("eval", "--responses", "made.jsonl").stdout.splitlines()
+    assert [json.loads(line) for line in printed] == of_file["rows"]
+    with pytest.raises(UserError, match="leave --model out"):
+        evaluate(responses=MADE, model="tiny")
+    with pytest.raises(UserError, match="rows:1: no field answer"):
+        evaluate(responses=[{"problem": "1 + 1", "response": "2"}])
