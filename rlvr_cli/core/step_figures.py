@@ -247,6 +247,7 @@ class StepFigures:
             **_USE.dump_python(self.use),
             **_RATES.dump_python(self.rates),
             **_MEMORY.dump_python(self.memory, by_alias=True, exclude_none=True),
+            "row_version": LINE_VERSION,
         }
 
     @classmethod

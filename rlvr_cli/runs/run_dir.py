@@ -14,7 +14,7 @@ from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
-from rlvr_cli.core.step_figures import LINE_VERSION, StepFigures
+from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.core.types import Problem, Response
 from rlvr_cli.data.rows import as_row
 from rlvr_cli.model.loading import step_directories
@@ -62,8 +62,7 @@ class RunDirectory:
             self.write_rollouts(f"held-out-{number}", result.held_out)
         self.write_rollouts(number, chain.from_iterable(g.rollouts for g in result.sampled))
         if is_first():
-            line = jsonl_line({**result.figures.row, "row_version": LINE_VERSION})
-            files.append_line(self.directory / "metrics.jsonl", line)
+            files.append_line(self.directory / "metrics.jsonl", jsonl_line(result.figures.row))
 
     def write_rollouts(self, name: str, responses: Iterable[Response]) -> None:
         """Write `rollouts/NAME.jsonl`, one line per response, and its checksum."""

@@ -122,9 +122,9 @@ def test_an_evaluation_goes_on_with_the_moment_at_which_it_began(monkeypatch):
     add = PartialResult.add
     added = []
 
-    def add_two(self, identity, rows):
-        add(self, identity, rows)
-        added.append(identity)
+    def add_two(self, problems):
+        add(self, problems)
+        added.extend(problems)
         if len(added) == 2:
             raise KeyboardInterrupt
 

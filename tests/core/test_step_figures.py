@@ -49,7 +49,7 @@ LINE = """\
 "seconds_step": 2.0, "tokens_with_signal": null, "tokens_updated": null, "mfu": null, \
 "tokens_per_second_rollout": null, "tokens_per_second_verification": null, \
 "tokens_per_second_logprobs": null, "tokens_per_second_update": null, "goodput": null, \
-"signal_share": null, "memory_peak_gib": 0.5}"""
+"signal_share": null, "memory_peak_gib": 0.5, "row_version": 1}"""
 
 
 def test_a_step_is_a_flat_line_with_its_keys_in_order():

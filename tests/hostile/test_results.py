@@ -286,6 +286,9 @@ def test_thousands_of_models_take_a_time_that_grows_with_them(tmp_path):
         from rlvr_cli.core.types import by_key
         from rlvr_cli.evaluation.imported import read_responses
 
-        assert len(by_key(read_responses("r.jsonl", None, False), lambda row: row.label)) == 4000
+        assert (
+            len(by_key(read_responses("r.jsonl", None, False), lambda row: row.origin.label))
+            == 4000
+        )
 
     assert forked((), tmp_path, seconds=10, program=judged).rc == 0

@@ -9,6 +9,7 @@ from conftest import invoke
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout, SamplingParams
+from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.measure import rollout_metrics, summarize
 from rlvr_cli.runs.preflight import (
     data_findings,
@@ -126,8 +127,8 @@ def test_a_signal_of_wrong_responses_alone_is_warned_of():
 
 def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False).format_share is None
-    summary = summarize([group(Verdict.BAD_FORMAT)], SamplingParams(1, 1), list, has_format=False)
-    assert summary["format_share"] is None
+    problems = judged_problems(group(Verdict.BAD_FORMAT).rollouts)
+    assert summarize(problems, SamplingParams(1, 1), has_format=False).format_share is None
     done = rlvr("train", "--check", *FEW, "--set", "data.answer_format=any", "--max-tokens", "2")
     assert "probe      8 problems, 32 responses: correct " in done.stderr
     assert "no response had the format" not in done.stderr

@@ -64,8 +64,7 @@ def test_each_step_has_its_rollouts_and_a_line_of_metrics(run):
     ]
     assert run.rollouts_error(3) is None
     lines = (run.directory / "metrics.jsonl").read_text().splitlines()
-    rows = [metrics(step) | {"row_version": 1} for step in (1, 2, 3)]
-    assert [json.loads(line) for line in lines] == rows
+    assert [json.loads(line) for line in lines] == [metrics(step) for step in (1, 2, 3)]
     rows = (run.directory / "rollouts" / "step-000001.jsonl").read_text().splitlines()
     assert [json.loads(row)["verdict"] for row in rows] == ["correct", "wrong"]
     rollouts = result(1).sampled[0].rollouts

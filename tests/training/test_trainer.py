@@ -18,6 +18,7 @@ from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.kinds import TruncatedWeights
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.data import problems
+from rlvr_cli.evaluation.held_out import Measured
 from rlvr_cli.model.policy import weights_digest
 
 SAMPLED = [name for name, row in ALGORITHMS.items() if row.needs_verdicts]
@@ -473,10 +474,10 @@ def test_held_out_problems_are_measured_every_so_many_steps(monkeypatch):
         settings = (f"eval.every={every}", "steps=6", "algo=grpo", "rollout.prompts=1")
         trainer = make_trainer(has_even, *settings)
         trainer.held_out = held_out
-        evaluation = {"pass@1": 0.5, "interval": (0.25, 0.75), "cons@k": 1.0}
-        evaluation["by_level"] = {"1": 0.25}
-        monkeypatch.setattr(trainer, "measure", lambda: (["group"], {"": evaluation}))
-        actual = [result for result in trainer.train_steps() if result.held_out == ["group"]]
+        values = {"pass@1": 0.5, "interval": (0.25, 0.75), "cons@k": 1.0, "by_level": {"1": 0.25}}
+        figures = Measured.model_validate(values)
+        monkeypatch.setattr(trainer, "measure", lambda: (["response"], {"": figures}))
+        actual = [result for result in trainer.train_steps() if result.held_out == ["response"]]
         for result in actual:
             figures = {k: v for k, v in result.figures.row.items() if k.startswith("held_out")}
             assert figures == {
