@@ -3,8 +3,8 @@
     python benchmarks/same_runs.py OLD_CHECKOUT --engines transformers vllm
 
 Trains `dapo`, `grpo` and `ppo` for three steps on the built-in problems in both checkouts, then
-evaluates the built-in policy, and compares weights, rollouts, metrics (but what is measured) and
-the figures of the report. Settings are spelled by their flags, which both checkouts know.
+evaluates the built-in policy, and compares weights, rollouts, metrics (but what is measured, and
+the version of a row) and the figures of the report. Settings are spelled by their flags, which both checkouts know.
 """
 
 import argparse
@@ -27,6 +27,7 @@ MEASURED = (
     "roof_",
     "memory_",
     "machine",
+    "row_version",
 )
 SMALL = (
     "--prompts",
@@ -62,7 +63,12 @@ def run_numbers(run: Path) -> dict[str, Any]:
         if not key.startswith(MEASURED)
     }
     for path in sorted((run / "rollouts").glob("*.jsonl")):
-        numbers[f"rollouts {path.name}"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        responses = [json.loads(line) for line in path.open()]
+        for row in responses:
+            row.pop("row_version", None)  # not a figure
+        numbers[f"rollouts {path.name}"] = hashlib.sha256(
+            json.dumps(responses).encode()
+        ).hexdigest()
     weights = (last / "model.safetensors").read_bytes()
     return {**numbers, "weights": hashlib.sha256(weights).hexdigest()}
 
