@@ -4,7 +4,8 @@
 
 Trains `dapo`, `grpo` and `ppo` for three steps on the built-in problems in both checkouts, then
 evaluates the built-in policy, and compares weights, rollouts, metrics (but what is measured, and
-the version of a row) and the figures of the report. Settings are spelled by their flags, which both checkouts know.
+the version of a row) and the figures of the report. Settings are spelled by their flags, which
+both checkouts know.
 """
 
 import argparse
