@@ -21,8 +21,10 @@ from typing import IO, Any
 import transformers  # noqa: F401  (imported here once, so that no fork has to)
 
 from rlvr_cli.__main__ import main
+from rlvr_cli.algorithm import parts  # noqa: F401  (the same)
 from rlvr_cli.evaluation import publish  # noqa: F401  (the same)
-from rlvr_cli.program import eval, train  # noqa: F401  (the same)
+from rlvr_cli.program import eval, local, recorded, train  # noqa: F401  (the same)
+from rlvr_cli.rewards import rewarder  # noqa: F401  (the same)
 
 PATIENCE = 6
 """A command may take so many times its processor time: other processes compete for the cores."""
