@@ -83,7 +83,7 @@ test-vllm: $(VLLM_VENV)/installed
 # The oldest and the newest versions of the libraries (constraints/README.md). Commands with vLLM, each of which starts an
 # engine, are left to test-vllm; the tests of the engine itself run here.
 test-lowest: $(LOWEST_VENV)/installed
-	$(LOWEST_VENV)/bin/python -m pytest -n 2 --dist loadfile $(LIBRARY_TESTS)
+	$(LOWEST_VENV)/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(LIBRARY_TESTS)
 
 test-highest: $(HIGHEST_VENV)/installed
 	$(HIGHEST_VENV)/bin/python -m pytest -n auto --dist worksteal $(LIBRARY_TESTS)
