@@ -1,37 +1,31 @@
 """Groups with their tokens as JSON: those that a checkpoint carries, or that processes exchange."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.stored import Count, Stored
 from rlvr_cli.core.types import Completion, Group, Prompt, Rollout
 from verifiers import Verification
 
-_Count = Annotated[int, Field(ge=0, lt=2**63)]
 
-
-class _CarriedRollout(BaseModel):
+class _CarriedRollout(Stored):
     """A response with its tokens. Its prompt and its number follow from its place."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     text: str
     completion: Completion
     verification: Verification | None
     reward: float | None
     rewards: dict[str, float] = Field({})
-    places: list[tuple[_Count, float]] = Field([])
+    places: list[tuple[Count, float]] = Field([])
 
 
-class CarriedGroup(BaseModel):
+class CarriedGroup(Stored):
     """A group, with its prompt as a position among the prompts of the run."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    prompt: _Count
-    weight_version: _Count
+    prompt: Count
+    weight_version: Count
     rollouts: list[_CarriedRollout]
 
 
