@@ -4,7 +4,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.evaluation.estimators import CrossedDifference, crossed_difference
@@ -23,7 +23,6 @@ Figure = Literal[
     "mismatch",
     "rejected_share",
 ]
-FIGURES: tuple[str, ...] = get_args(Figure)
 """Figures of the steps that a comparison reads, by their names in metrics.jsonl."""
 
 

@@ -36,7 +36,7 @@ from rlvr_cli.data.sources import SourceRow, file_rows, json_rows, numbered
 from rlvr_cli.evaluation.join import ORDER, ProblemIndex
 from verifiers import Format, Verifier
 
-FORMATS: tuple[Format, ...] = get_args(Format)
+ANSWER_FORMATS: tuple[Format, ...] = get_args(Format)
 CUT_OFF_REASONS = {
     "incomplete",
     "length",
@@ -160,7 +160,7 @@ class _About(BaseModel):
     @property
     def answer_format(self) -> Format | None:
         """Return the format by which the row's verdict was given, if it names one of ours."""
-        for answer_format in FORMATS:
+        for answer_format in ANSWER_FORMATS:
             if self.verifier == answer_format:
                 return answer_format
         return None

@@ -205,15 +205,6 @@ class ResultDirectory:
         shutil.rmtree(self.directory / _UNFINISHED, ignore_errors=True)
 
 
-def partial_result(
-    directory: ResultDirectory | None, name: str, fingerprint: Fingerprint, samples: int
-) -> PartialResult:
-    """Return the partial result of this name in a directory, or one in memory without `--out`."""
-    if directory is None:
-        return PartialResult(None, fingerprint, samples)
-    return directory.unfinished(name, fingerprint, samples)
-
-
 def file_names(pairs: Sequence[tuple[str, str]]) -> list[str]:
     """Return a different, valid file name for each (model, data). Long ones end in a checksum."""
     names: dict[str, None] = {}

@@ -135,12 +135,11 @@ def measure(
 
 def _stored(task: Task, name: str, directory: ResultDirectory | None) -> PartialResult:
     """Return what an earlier command has stored of a task, under this name in the directory."""
-    if directory is None:
-        return PartialResult(None, task.fingerprint, 0)
-    directory.hold()
-    if task.samples is None:
-        return PartialResult(None, task.fingerprint, 0)
-    return directory.unfinished(name, task.fingerprint, task.samples)
+    if directory is not None:
+        directory.hold()
+        if task.samples is not None:
+            return directory.unfinished(name, task.fingerprint, task.samples)
+    return PartialResult(None, task.fingerprint, 0)
 
 
 def _outcome(
