@@ -5,15 +5,15 @@ import json
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.evaluation.curves import (
     AXES,
-    FIGURES,
     STEPS,
     Axis,
     Curve,
+    Figure,
     MeasuredRun,
     Point,
     Seeds,
@@ -25,6 +25,7 @@ from rlvr_cli.evaluation.curves import (
 from rlvr_cli.evaluation.estimators import crossed_difference
 from rlvr_cli.evaluation.picture import picture
 
+FIGURES: tuple[str, ...] = get_args(Figure)
 LEVELS = (0.2, 0.3, 0.4, 0.6, 0.8, 0.9, 0.95)
 LAST = 10
 """Steps over which a figure is averaged."""

@@ -44,11 +44,11 @@ from rlvr_cli.algorithm.objective import (
     sequence_truncated_weight,
     truncated_weight,
 )
-from rlvr_cli.algorithm.samples import TOKEN_FIGURES, Samples
+from rlvr_cli.algorithm.samples import Samples
 from rlvr_cli.config import Config, resolve, set_layer
 from rlvr_cli.config.sections import GuardsConfig, RolloutConfig
 from rlvr_cli.core.step_figures import StepFigures
-from rlvr_cli.core.types import Problem
+from rlvr_cli.core.types import TOKEN_FIGURES, Problem
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.evaluation.estimators import crossed_difference
 from rlvr_cli.model.adapter import merged_parameters
@@ -378,7 +378,7 @@ def measure_faults(model: str, precision: str, place: Path) -> None:
                 lines.append(f"| {name} | {' | '.join(cells)} |")
             if step in wanted:
                 kept[step] = copied(trainer)
-    gaps = [row["mismatch"] for row in history[:HEALTHY] if row.get("mismatch")]
+    gaps = [gap for figures in history[:HEALTHY] if (gap := figures.update.mismatch)]
     print(
         f"\n### Faults in {precision}: {HEALTHY} healthy steps of 32 responses, then one in four "
         f"with a fault\n\nmean gap of the first {HEALTHY} steps {statistics.median(gaps):.4f} nats "

@@ -22,7 +22,7 @@ from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, FieldName, Label, Origin, Problem, Response, by_key
 from rlvr_cli.data.fields import BadRowError, FieldReader, value_at
 from rlvr_cli.data.problems import ProblemSet, read_rows
-from rlvr_cli.data.rows import ROW_KEYS
+from rlvr_cli.data.rows import ROW_KEYS, ROW_VERSION
 from rlvr_cli.data.shapes import (
     INSPECT_LOG,
     PLAIN,
@@ -150,6 +150,12 @@ class _About(BaseModel):
 
     prompt: object = None
     verifier: object = None
+    row_version: object = None
+
+    @property
+    def is_newer(self) -> bool:
+        """Return whether the row is ours, of a version that this rlvr does not know."""
+        return type(self.row_version) is int and self.row_version > ROW_VERSION
 
     @property
     def prompt_text(self) -> str | None:
@@ -217,9 +223,14 @@ class ResponseReader:
         else:
             problem = self.index.problem_of(row_problem, number)
         label = self._label(row, file)
+        about = _About.model_validate(row)
+        if about.is_newer:
+            raise BadRowError(
+                f"row_version {about.row_version}: a newer rlvr wrote it; this one reads versions "
+                f"up to {ROW_VERSION}"
+            )
         reasons = finish_reasons(row, len(texts), self.shape)
         token_counts = lengths(row, len(texts), self.shape)
-        about = _About.model_validate(row)
         origin = Origin(
             place=place,
             label=label,

@@ -68,6 +68,7 @@ def test_problems_stay_together_and_progress_is_told(monkeypatch):
         ({"answer": "2", "response": 3}, "field response is neither a text nor a list of texts"),
         ({"answer": "2", "responses": []}, "field responses is an empty list"),
         ({"answer": "2", "responses": ["2", 2]}, "field responses is neither"),
+        ({"answer": "2", "response": "2", "row_version": 2}, "r.jsonl:1: row_version 2: a newer"),
     ],
 )
 def test_a_row_that_is_no_response(row, says, tmp_path):
