@@ -125,7 +125,7 @@ def _find(spec: str, name: str) -> UserFunction:
     before = list(sys.path)
     sys.path.append(os.getcwd())
     try:
-        return find_function(spec, os.getcwd(), ENTRY_POINTS[name], usual_name=name)
+        return find_function(spec, os.getcwd(), ENTRY_POINTS[name], usual_names=[name])
     finally:
         sys.path[:] = [*before, *(path for path in sys.path if path not in before)]
 

@@ -66,6 +66,9 @@ class RewardConfig(Section):
     """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
     """Memory limit of each of these processes, in MiB."""
+    trial: bool = setting(True, on_resume="free")
+    """Whether each function is called on two made responses before a run, and a function object
+    also in a process of its own, as a file's. `off` leaves it out."""
     sources: dict[str, str] = setting({}, inherited=False)
     """SHA-256 of each function's file, or of a function object's text. The run fills it in and a
     resume compares it."""

@@ -1,5 +1,6 @@
 """Find a function of the user's own by its name, and describe what goes wrong in it."""
 
+import dis
 import hashlib
 import importlib
 import importlib.util
@@ -7,10 +8,11 @@ import inspect
 import operator
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 
 from rlvr_cli.core.text import one_line
@@ -32,11 +34,14 @@ class UserFunction(NamedTuple):
     """SHA-256 of the file."""
 
 
-def find_function(spec: str, directory: str, group: str, usual_name: str) -> UserFunction:
+def find_function(
+    spec: str, directory: str, group: str, usual_names: Sequence[str]
+) -> UserFunction:
     """Find a function by its specification, and pass errors of the user's code through.
 
     It is FILE.py, FILE.py:FUNCTION, MODULE:FUNCTION, MODULE.FUNCTION or an entry point of the
-    `group`. Without a name it is the function with the `usual_name`, or the only one. Raises
+    `group`. Without a name it is the function with the first of the `usual_names` that there is, or
+    the only one. A file without functions may have a class whose objects are called. Raises
     CodeError if there is none.
     """
     place, colon, name = spec.partition(":")
@@ -50,20 +55,22 @@ def find_function(spec: str, directory: str, group: str, usual_name: str) -> Use
         points = entry_points(group=group)
         if place not in points.names:
             installed = ", ".join(points.names) or "none"
-            raise CodeError(f"no such {usual_name}; installed are {installed}")
+            raise CodeError(f"no such {usual_names[0]}; installed are {installed}")
         module = importlib.import_module(points[place].module)
         name = points[place].attr
-    functions = [
-        key
+    public = {
+        key: value
         for key, value in vars(module).items()
-        if inspect.isfunction(value)
-        and value.__module__ == module.__name__
-        and not key.startswith("_")
-    ]
+        if getattr(value, "__module__", None) == module.__name__ and not key.startswith("_")
+    }
+    functions = [key for key, value in public.items() if inspect.isfunction(value)]
+    if not functions:
+        functions = [key for key, value in public.items() if _makes_functions(value)]
     names = ", ".join(functions) or "none"
     if not name:
-        if hasattr(module, usual_name):
-            name = usual_name
+        usual = [key for key in usual_names if hasattr(module, key)]
+        if usual:
+            name = usual[0]
         elif len(functions) == 1:
             name = functions[0]
         else:
@@ -79,6 +86,34 @@ def find_function(spec: str, directory: str, group: str, usual_name: str) -> Use
     if not place.endswith(".py") and LOADED.setdefault(module.__name__, source) != source:
         raise CodeError(f"{file.name} was edited after this process loaded it; restart Python")
     return UserFunction(function, file, source)
+
+
+def _makes_functions(value: object) -> bool:
+    """Return whether a value is a class whose objects are called as functions."""
+    return inspect.isclass(value) and inspect.isfunction(value.__call__)
+
+
+def import_ahead(function: Callable[..., object]) -> None:
+    """Import what the code of a function imports when it is called, so that its first call takes no
+    longer than the next. The functions of its module that it names count as its code."""
+    if not inspect.isroutine(function):
+        function = type(function).__call__
+    function = inspect.unwrap(function)
+    names = getattr(function, "__globals__", {})
+    pending = [getattr(function, "__code__", None)]
+    known = set[CodeType | None]()
+    while pending:
+        code = pending.pop()
+        if code is None or code in known:
+            continue
+        known.add(code)
+        pending += [item for item in code.co_consts if inspect.iscode(item)]
+        pending += [getattr(names.get(name), "__code__", None) for name in code.co_names]
+        for instruction in dis.get_instructions(code):
+            if instruction.opname == "IMPORT_NAME":
+                # What is not installed is perhaps not needed, or else fails in the call itself.
+                with suppress(BaseException):
+                    importlib.import_module(str(instruction.argval))
 
 
 def _module_at(path: Path) -> ModuleType:

@@ -12,6 +12,8 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _AGAIN_S = 0.02
 """Seconds until a signal that arrived during an import is looked at again."""
 _STOPPING = b"\nstopping as soon as this step is saved; once more to leave at once\n"
+NO_SIGNALS = "signals do not work in it: the call came from outside the main thread"
+"""What a function of this process is told to expect in another thread."""
 _in_force: list["Interrupts"] = []
 """The handlers that are entered, the innermost one last."""
 
@@ -39,7 +41,7 @@ class Interrupts:
         self._interruptible = False
 
     def __enter__(self) -> "Interrupts":
-        self._is_in_force = threading.current_thread() is threading.main_thread()
+        self._is_in_force = in_main_thread()
         if not self._is_in_force:
             return self
         self._before = {name: signal.signal(name, self._handle) for name in _SIGNALS}
@@ -87,6 +89,11 @@ class Interrupts:
             _look_again(number, frame)
         else:
             os.write(2, _STOPPING)
+
+
+def in_main_thread() -> bool:
+    """Return whether this is the main thread, in which alone Python handles signals."""
+    return threading.current_thread() is threading.main_thread()
 
 
 @contextmanager

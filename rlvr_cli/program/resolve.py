@@ -80,6 +80,7 @@ def load(
         return config.resolve(assignments)
     model = values.get("model") or config.SETTINGS["model"].default
     saved = _model_settings(model)[0] if isinstance(model, str) else []
+    saved = [assignment for assignment in saved if _may_read(command, assignment.key)]
     return config.resolve([*saved, *config.rate_layer(model, saved, values), *assignments])
 
 
@@ -103,13 +104,19 @@ def _has_no_model(values: Mapping[str, object]) -> bool:
 def _check_reader(command: Command, key: str, origin: str) -> None:
     """Raise UserError if a setting is one that the command does not read."""
     setting = config.setting_at(key)
-    if setting is None or command in setting.use.read_by:
+    if setting is None or _may_read(command, key):
         return
     readers = [name for name in setting.use.read_by if name != "responses"]
     if command == "responses" and "eval" in readers:
         raise UserError(f"{origin}: --responses does not read {key}")
     verb = "reads" if len(readers) == 1 else "read"
     raise UserError(f"{origin}: only rlvr {' and '.join(readers)} {verb} {key}")
+
+
+def _may_read(command: Command, key: str) -> bool:
+    """Return whether a command reads a setting. What is no setting is refused later."""
+    setting = config.setting_at(key)
+    return setting is None or command in setting.use.read_by
 
 
 def _inherited(parent: Path, values: Mapping[str, object]) -> list[Assignment]:

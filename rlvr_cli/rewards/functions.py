@@ -7,51 +7,41 @@ import json
 import math
 import operator
 import os
+import signal
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel
 
 from rlvr_cli.algorithm.reward import RewardObjects
-from rlvr_cli.core.code import CodeError, error_in_words, find_function
+from rlvr_cli.core.code import CodeError, error_in_words, find_function, import_ahead
 from rlvr_cli.core.jsonl import JsonObject
-from rlvr_cli.core.text import format_value, shortened
-from rlvr_cli.core.types import PROBLEM_SET
+from rlvr_cli.core.signals import in_main_thread
+from rlvr_cli.core.text import format_value
+from rlvr_cli.rewards.fork import reply_of_fork
+from rlvr_cli.rewards.forms import (
+    SCORE,
+    BoundFunction,
+    Question,
+    arguments_of,
+    bind,
+    may_take_chats,
+)
 
 GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
-SCORE = "score"
-"""The key of the reward in a dictionary that a function returns. Other numbers are figures."""
+_USUAL_NAMES = ("reward", "compute_score", "reward_func")
+"""Names of a file's reward: ours, verl's and OpenRLHF's."""
 MOST_PLACES = 1000
 """Places in a response, each of which takes about ten decodings of a part of it."""
-Form = Literal["pair", "group", "TRL's form", "verl's form"]
-"""How a function takes problems and responses: one or a group in our own form, or another's."""
-_OURS = {"response", "responses", "problems"}
-_MARKS: dict[str, set[str]] = {
-    "(problem, response)": _OURS,
-    "TRL's form": {"completions"},
-    "verl's form": {"solution_str"},
-}
-"""Names of parameters that only one form has."""
-_FORMS = (
-    "(problem, response) or (problems, responses), TRL's (completions, …) or verl's "
-    "(data_source, solution_str, ground_truth, extra_info)"
-)
-_GOLD_NAMES = ("answer", "ground_truth", "solution", "target", "gold")
-"""Columns that get the gold answer, unless the rows have a column of the same name."""
-_TEXT_NAMES = {"prompt", "prompts", "question", "answer", "answers", "ground_truth", "gold"}
-_MISLEADING = (
-    {*_TEXT_NAMES, "response", "responses", "completion", "completions"},
-    {*_TEXT_NAMES, "problem", "problems"},
-)
-"""Names of a first and of a second parameter that expect something else than they would get."""
 _RUNNER = asyncio.Runner()
 """One event loop for all calls, so that a client that a function keeps stays usable."""
-_Arguments = Mapping[str, object]
+Run = Callable[[Coroutine[object, object, list[object]]], list[object]]
+"""Runs a coroutine to its end."""
 Score = float | list[tuple[int, float]] | None
 """A reward: a number, or what is earned up to how many characters, or None for no reward."""
 
@@ -72,9 +62,11 @@ class WorkerReply(BaseModel):
 class LoadedFunction(BaseModel):
     """What is known of a function that was loaded."""
 
-    form: Form
+    form: str
+    """The name of its form."""
     takes_group: bool
     """Whether a question has all responses to a problem, as lists and coroutines do."""
+    is_async: bool
     source: str
     """SHA-256 of the file, or of an object's text: empty if Python does not know that."""
 
@@ -89,24 +81,13 @@ class Rewards(WorkerReply):
     """What a function gave each response of a question, and the function's source."""
 
     source: str = ""
+    as_chats: bool = False
+    """Whether the completions were chats."""
     by_response: list[Given] = []
 
 
-@dataclass(frozen=True)
-class Question:
-    """Responses to a problem, which the function of this number rewards."""
-
-    function: int
-    rows: list[JsonObject]
-    responses: list[str]
-    step: int = 0
-    chat: list[dict[str, str]] | None = None
-    """The turns of the problem, if it is a chat."""
-
-
 class _Function(NamedTuple):
-    call: Callable[[_Arguments], object]
-    """Calls it with those of the arguments by name that it takes."""
+    bound: BoundFunction
     file: Path
     about: LoadedFunction
 
@@ -127,120 +108,158 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[JsonObject], Js
         except BaseException as error:
             reason = f"{spec}: {error_in_words(error, Path(directory) / spec.partition(':')[0])}"
             return lambda question: WorkerReply(error=reason).model_dump()
-    return lambda question: _answer(loaded, question)
+    return lambda question: _answer(loaded, question, _RUNNER.run)
 
 
-def answering_here(objects: RewardObjects) -> Callable[[JsonObject], JsonObject]:
-    """Return the function that answers as a worker does, by function objects of this process.
+class FunctionsHere:
+    """Answers as a worker does, by function objects of this process.
 
     They get copies, as a worker's functions do, and have no limits.
     """
-    loaded: list[_Function] = []
-    for name, function in objects.items():
-        file = Path()
-        text = ""
-        with suppress(OSError, TypeError):  # Python does not know the text of every function
-            file = Path(inspect.getfile(function))
-            text = inspect.getsource(function)
-        try:
-            loaded.append(_described(function, file, text.encode()))
-        except (CodeError, TypeError, ValueError) as error:
-            reason = f"{name}: {error_in_words(error, file)}"
-            return lambda question: WorkerReply(error=reason).model_dump()
-    return lambda question: _answer(loaded, json.loads(json.dumps(question, default=str)))
+
+    def __init__(self, objects: RewardObjects) -> None:
+        self._loaded: list[_Function] = []
+        self._error: str | None = None
+        self._loops = ThreadPoolExecutor(1, thread_name_prefix="reward-loop")
+        """The thread of the event loop: the thread of a notebook has another one already."""
+        for name, function in objects.items():
+            file = Path()
+            text = ""
+            with suppress(OSError, TypeError):  # Python does not know the text of every function
+                file = Path(inspect.getfile(function))
+                text = inspect.getsource(function)
+            try:
+                self._loaded.append(_described(function, file, text.encode()))
+            except Exception as error:
+                self._error = f"{name}: {error_in_words(error, file)}"
+                return
+
+    def __call__(self, question: JsonObject) -> JsonObject:
+        """Answer in the thread of this call. Coroutines run in a thread of their own."""
+        with _own_alarms():
+            return self._answer(question, self._run_in_thread)
+
+    def as_a_file(self, question: JsonObject, seconds: float) -> JsonObject:
+        """Answer in the main thread of a process of its own, as a file's functions do."""
+        reply = reply_of_fork(lambda: self._answer(question, asyncio.run), seconds)
+        return WorkerReply(error="no reply").model_dump() if reply is None else reply
+
+    def close(self) -> None:
+        """End the thread of the event loop."""
+        self._loops.shutdown(wait=False)
+
+    def _answer(self, question: JsonObject, run: Run) -> JsonObject:
+        if self._error is not None:
+            return WorkerReply(error=self._error).model_dump()
+        return _answer(self._loaded, json.loads(json.dumps(question, default=str)), run)
+
+    def _run_in_thread(self, coroutine: Coroutine[object, object, list[object]]) -> list[object]:
+        return self._loops.submit(_RUNNER.run, coroutine).result()
 
 
-def _answer(functions: Sequence[_Function], question: JsonObject) -> JsonObject:
+@contextmanager
+def _own_alarms() -> Iterator[None]:
+    """Take back the handler and the timer of SIGALRM if the block sets a handler, since later the
+    signal is ours again (`core/signals.py`). Outside the main thread nothing can set one."""
+    if not in_main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGALRM)
+    try:
+        yield
+    finally:
+        if handler is not None and signal.getsignal(signal.SIGALRM) != handler:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler)
+
+
+def _answer(functions: Sequence[_Function], question: JsonObject, run: Run) -> JsonObject:
     """Return the reply of the loaded functions to a question."""
     if not question:
         return Loaded(functions=[function.about for function in functions]).model_dump()
-    return _rewards(functions, Question(**question)).model_dump()
+    return _rewards(functions, Question(**question), run).model_dump()
 
 
-def _rewards(functions: Sequence[_Function], question: Question) -> Rewards:
+def _rewards(functions: Sequence[_Function], question: Question, run: Run) -> Rewards:
     """Return what a function gives the responses of a question."""
     function = functions[question.function]
-    try:
-        rewards = _compute(function, question)
-    except MemoryError:
-        raise
-    except BaseException as error:
-        reason = error_in_words(error, function.file)
-        if function.about.form == "TRL's form" and not isinstance(error, CodeError):
-            reason += f"; its completions are {'chats' if question.chat else 'texts'}"
-        return Rewards(source=function.about.source, error=reason)
-    return Rewards(source=function.about.source, by_response=rewards)
+    is_chat = question.chat is not None
+    ways = [is_chat] if question.as_chats is None else [question.as_chats]
+    if question.as_chats is None and may_take_chats(function.bound.form):
+        ways = [is_chat, not is_chat]
+    reason = ""
+    for as_chats in ways:
+        try:
+            rewards = _compute(function.bound, question, as_chats, run)
+        except (MemoryError, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            if not reason:
+                reason = error_in_words(error, function.file)
+                if may_take_chats(function.bound.form) and not isinstance(error, CodeError):
+                    reason += f"; its completions are {'chats' if as_chats else 'texts'}"
+            # A function that indexes turns, or searches a text, fails so on the other kind.
+            if not isinstance(error, TypeError | AttributeError):
+                break
+        else:
+            source = function.about.source
+            return Rewards(source=source, as_chats=as_chats, by_response=rewards)
+    return Rewards(source=function.about.source, error=reason)
 
 
-def _compute(function: _Function, question: Question) -> list[Given]:
+def _compute(bound: BoundFunction, question: Question, as_chats: bool, run: Run) -> list[Given]:
     """Call a function on the responses of a question, and pass its errors through."""
-    step = {"step": question.step}
-    results = [
-        function.call({**step, **named}) for named in _arguments(function.about.form, question)
-    ]
+    form = bound.form
+    results = [bound.call(arguments) for arguments in arguments_of(form, question, as_chats)]
     awaitables = [result for result in results if inspect.isawaitable(result)]
     if len(awaitables) == len(results):
-        results = _RUNNER.run(_gathered(awaitables))
-    if function.about.form in ("group", "TRL's form"):
-        results = _listed(results[0])
+        results = run(_gathered(awaitables))
+    if form.takes_group:
+        results = _listed(results[0], form.score)
     responses = question.responses
     if len(results) != len(responses):
         raise CodeError(f"it returned {len(results)} rewards for {len(responses)} responses")
     pairs = zip(results, responses, strict=True)
-    return [_reward_of(result, len(response)) for result, response in pairs]
+    return [_reward_of(result, len(response), form.score) for result, response in pairs]
 
 
 async def _gathered(results: Sequence[Awaitable[object]]) -> list[object]:
     return await asyncio.gather(*results)
 
 
-def _arguments(form: Form, question: Question) -> list[_Arguments]:
-    """Return the arguments of each call by their names in the form."""
-    rows = question.rows
-    responses = question.responses
-    if form == "group":
-        return [{"problems": rows, "responses": responses}]
-    if form == "TRL's form":
-        columns = {name: [row[name] for row in rows] for name in rows[0]}
-        golds = dict.fromkeys(_GOLD_NAMES, columns.get("answer"))
-        texts = {"prompts": columns.get("problem"), "completions": responses}
-        if question.chat:
-            completions = [[{"role": "assistant", "content": text}] for text in responses]
-            texts = {"prompts": [question.chat] * len(rows), "completions": completions}
-        return [{**golds, **columns, **texts}]
-    pairs = zip(rows, responses, strict=True)
-    if form == "pair":
-        return [{"problem": row, "response": response} for row, response in pairs]
-    return [
-        {
-            "data_source": row.get("data_source", row.get(PROBLEM_SET, "")),
-            "solution_str": response,
-            "ground_truth": row.get("answer"),
-            "extra_info": row.get("extra_info", row),
-        }
-        for row, response in pairs
-    ]
+def _listed(result: Any, score: str) -> list[object]:
+    """Return the rewards of a group as a list.
 
-
-def _listed(result: Any) -> list[object]:
-    """Return the rewards of a group as a list."""
+    A dictionary of lists, with the rewards as `score`, becomes a list of dictionaries.
+    """
+    if isinstance(result, Mapping) and score in result:
+        rewards = _listed(result[score], score)
+        columns = {score: rewards}
+        for name, values in {**result, **result.get("extra_logs", {})}.items():
+            with suppress(TypeError):
+                if len(values) == len(rewards):
+                    columns[name] = list(values)
+        rows = zip(*columns.values(), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
     if not isinstance(result, str | bytes | Mapping):
         with suppress(TypeError):
             return list(result)
     raise CodeError(f"it returned {format_value(result)}, not a list of rewards")
 
 
-def _reward_of(value: object, length: int) -> Given:
-    """Return what a function gave a response of `length` characters, in any of its forms."""
+def _reward_of(value: object, length: int, score: str) -> Given:
+    """Return what a function gave a response of `length` characters. `score` is the key of the
+    reward in a dictionary."""
     if not isinstance(value, Mapping):
         return Given(score=_score(value, length))
-    if SCORE not in value:
-        raise CodeError(f"it returned {format_value(value)}, without {SCORE}")
-    if isinstance(value[SCORE], Mapping):
-        raise CodeError(f"it returned {format_value(value)}, whose {SCORE} is no number")
+    key = score if score in value else SCORE
+    if key not in value:
+        raise CodeError(f"it returned {format_value(value)}, without {score}")
+    if isinstance(value[key], Mapping):
+        raise CodeError(f"it returned {format_value(value)}, whose {key} is no number")
     figures = {str(name): float(x) for name, x in value.items() if _is_number(x)}
-    figures.pop(SCORE, None)
-    return Given(score=_score(value[SCORE], length), figures=figures)
+    figures.pop(key, None)
+    return Given(score=_score(value[key], length), figures=figures)
 
 
 def _score(value: Any, length: int) -> Score:
@@ -289,71 +308,26 @@ def _is_number(value: Any) -> bool:
 
 def _load(spec: str, directory: str) -> _Function:
     """Find a function by its specification, and pass errors of the user's code through."""
-    function, file, _ = find_function(spec, directory, GROUP, usual_name="reward")
-    return _described(function, file, file.read_bytes())
+    function, file, _ = find_function(spec, directory, GROUP, usual_names=_USUAL_NAMES)
+    loaded = _described(function, file, file.read_bytes())
+    import_ahead(loaded.bound.function)
+    return loaded
 
 
 def _described(function: Callable[..., object], file: Path, text: bytes) -> _Function:
-    """Return a function with its form and the checksum of its text. Raises CodeError if it has no
-    form."""
-    call, form = _bound(function)
-    is_async = any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))
-    source = hashlib.sha256(text).hexdigest() if text else ""
-    takes_group = is_async or form in ("group", "TRL's form")
-    return _Function(call, file, LoadedFunction(form=form, takes_group=takes_group, source=source))
+    """Return a function with its form and the checksum of its text. A class is called for its
+    function. Raises CodeError if it has no form."""
+    called: Callable[..., object] = function() if inspect.isclass(function) else function
+    bound = bind(called)
+    about = LoadedFunction(
+        form=bound.form.name,
+        takes_group=bound.form.takes_group or _is_async(called),
+        is_async=_is_async(called),
+        source=hashlib.sha256(text).hexdigest() if text else "",
+    )
+    return _Function(bound, file, about)
 
 
-def _bound(function: Callable[..., object]) -> tuple[Callable[[_Arguments], object], Form]:
-    """Return a call with arguments by name, and the form that the function's parameters show.
-
-    Raises CodeError unless they show exactly one.
-    """
-    signature = inspect.signature(function)
-    names = tuple(signature.parameters)
-    forms = {form for form, marks in _MARKS.items() if marks & {*names}}
-    if names[:1] == ("problem",):
-        forms.add("(problem, response)")
-    if len(forms) > 1:
-        raise CodeError(
-            f"{shortened(str(signature))} can be read as {' and as '.join(sorted(forms))}; take "
-            "the names of one of them"
-        )
-    for foreign in ("TRL's form", "verl's form"):
-        if foreign in forms:
-            return _by_name(function, signature), foreign
-    form: Form = "pair"
-    first, second = "problem", "response"
-    if names[:1] == ("problems",) or {"problems", "responses"} <= {*names}:
-        form = "group"
-        first, second = "problems", "responses"
-    if {first, second} <= {*names} and names[:2] != (first, second):
-        return _by_name(function, signature), form
-    by_name = {*names[2:]} & {"step"}
-    pairs = zip(names, _MISLEADING, strict=False)
-    with suppress(TypeError):
-        signature.bind({}, "", **dict.fromkeys(by_name))
-        if not any(name in wrong for name, wrong in pairs):
-            return lambda arguments: function(
-                arguments[first], arguments[second], **{name: arguments[name] for name in by_name}
-            ), form
-    raise CodeError(f"a reward takes {_FORMS}, not {shortened(str(signature))}")
-
-
-def _by_name(
-    function: Callable[..., object], signature: inspect.Signature
-) -> Callable[[_Arguments], object]:
-    """Return a call that gives the function those of the arguments that it names."""
-    parameters = signature.parameters
-    takes_all = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
-
-    def call(arguments: _Arguments) -> object:
-        accepted = arguments
-        if not takes_all:
-            accepted = {name: value for name, value in arguments.items() if name in parameters}
-        try:
-            signature.bind(**accepted)
-        except TypeError as error:
-            raise CodeError(f"{error}; there are {', '.join(arguments)}") from None
-        return function(**accepted)
-
-    return call
+def _is_async(function: Callable[..., object]) -> bool:
+    """Return whether a function, or an object that is called, is a coroutine function."""
+    return any(map(inspect.iscoroutinefunction, (function, type(function).__call__)))

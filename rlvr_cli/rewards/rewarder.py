@@ -4,7 +4,7 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -22,15 +22,16 @@ from rlvr_cli.algorithm.reward import (
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG
-from rlvr_cli.core.text import printable, shortened
+from rlvr_cli.core.signals import NO_SIGNALS, in_main_thread
+from rlvr_cli.core.text import format_value, printable, shortened
 from rlvr_cli.core.types import Group, Problem
+from rlvr_cli.rewards.forms import Question
 from rlvr_cli.rewards.functions import (
+    FunctionsHere,
     Given,
     Loaded,
-    Question,
     Rewards,
     answering,
-    answering_here,
 )
 from verifiers import Verdict
 from verifiers.workers.pool import Pool, WorkerLostError
@@ -44,6 +45,11 @@ class Scores(NamedTuple):
     """What it gave each sample, or a text that says why there is nothing."""
 
 
+_MADE_RESPONSES = (
+    "<think>\nI work it out step by step.\n</think>\n<answer>\n{gold}\n</answer>",
+    "I work it out step by step. The answer is $\\boxed{{gold}}$.\n#### {gold}",
+)
+"""Right responses in the forms of the field, so that most functions pay one of them."""
 Pending = Future[Scores]
 """A function that is running on some responses of a group."""
 Ask = Callable[[JsonObject, int], JsonObject]
@@ -58,16 +64,18 @@ class _Callee(NamedTuple):
     """Its number among the functions that `ask` asks."""
     takes_group: bool
     ask: Ask
-    threads: ThreadPoolExecutor
+    threads: ThreadPoolExecutor | None
+    """None means the thread in which responses are rewarded."""
 
 
 class Rewarder:
     """Rewards responses with the weighted sum of the configured rewards. Use as a context manager.
 
     Functions of files run in worker processes. Function `objects` run in this process without
-    limits, one call at a time, in a thread of their own: a notebook's has an event loop already.
-    Raises UserError if a function cannot be loaded, or if its source is not the one that
-    `reward.sources` names.
+    limits, one call at a time: ordinary ones in the thread in which responses are rewarded, so that
+    signals work if it is the main one, and coroutine functions in a thread of their own. Raises
+    UserError if a function cannot be loaded, or if its source is not the one that `reward.sources`
+    names.
     """
 
     def __init__(
@@ -91,6 +99,9 @@ class Rewarder:
         self._advantage = advantage or Return(kind="return")
         self._has_warned = False
         self._callees: list[_Callee] = []
+        self._here: FunctionsHere | None = None
+        self._takes_chats: dict[tuple[str, bool], bool] = {}
+        """Whether each function takes completions as chats, for problems that are chats or not."""
         with ExitStack() as opened:
             self._load_files(opened)
             self._load_objects(objects or {}, opened)
@@ -131,8 +142,10 @@ class Rewarder:
                     f"--reward {printable(term.spec)}: a function object, which only a call from "
                     "Python can give: train(reward=[…])"
                 )
-        answer = answering_here({term.name: objects[term.name] for term in terms})
-        self._load(terms, lambda question, _: answer(question), _threads(1, opened))
+        here = FunctionsHere({term.name: objects[term.name] for term in terms})
+        opened.callback(here.close)
+        self._here = here
+        self._load(terms, lambda question, _: here(question), _threads(1, opened))
 
     def _load(self, terms: Sequence[Reward], ask: Ask, threads: ThreadPoolExecutor) -> None:
         """Ask what was loaded, and note it. Raises UserError if a function could not be."""
@@ -147,30 +160,46 @@ class Rewarder:
         for number, (term, about) in enumerate(zip(terms, loaded.functions, strict=True)):
             self.sources[term.name] = about.source
             self.forms[term.name] = about.form
-            self._callees.append(_Callee(term, number, about.takes_group, ask, threads))
+            is_ordinary_object = term.is_object and not about.is_async
+            threads_of_it = None if is_ordinary_object else threads
+            self._callees.append(_Callee(term, number, about.takes_group, ask, threads_of_it))
 
     def start(self, problem: Problem, responses: Sequence[str]) -> list[Pending]:
-        """Start the user's functions on the responses to a problem, without waiting for them."""
-        row = problem.row
+        """Start the user's functions on the responses to a problem, without waiting for workers and
+        coroutines."""
+        return [
+            task for callee in self._callees for task in self._start(callee, problem, responses)
+        ]
+
+    def _start(
+        self, callee: _Callee, problem: Problem, responses: Sequence[str]
+    ) -> Iterator[Pending]:
+        """Start one function on the responses to a problem."""
         chat = None
         if problem.is_chat:
             turns = (*problem.turns, ("user", problem.problem))
             chat = [{"role": role, "content": content} for role, content in turns]
         samples = list(range(len(responses)))
-        pending = []
-        for callee in self._callees:
-            calls = [samples] if callee.takes_group else [[sample] for sample in samples]
-            for call in calls:
-                question = Question(
-                    function=callee.number,
-                    rows=[row] * len(call),
-                    responses=[responses[sample] for sample in call],
-                    step=self.step,
-                    chat=chat,
-                )
-                task = callee.threads.submit(self._ask, callee, question, call, problem.id)
-                pending.append(task)
-        return pending
+        for call in [samples] if callee.takes_group else [[sample] for sample in samples]:
+            question = Question(
+                function=callee.number,
+                rows=[problem.row] * len(call),
+                responses=[responses[sample] for sample in call],
+                step=self.step,
+                chat=chat,
+                as_chats=self._takes_chats.get((callee.term.name, problem.is_chat)),
+            )
+            if callee.threads is not None:
+                yield callee.threads.submit(self._ask, callee, question, call, problem.id)
+                continue
+            started = time.perf_counter()
+            task = Pending()
+            try:
+                task.set_result(self._ask(callee, question, call, problem.id))
+            except UserError as error:
+                task.set_exception(error)
+            self.seconds += time.perf_counter() - started
+            yield task
 
     def _ask(
         self, callee: _Callee, question: Question, samples: Sequence[int], problem_id: str
@@ -193,7 +222,49 @@ class Rewarder:
                 f"{self._advantage.kind} is one number a response: use "
                 f"{', '.join(advantages_by_token())}, or return their sum {place}"
             )
+        self._takes_chats.setdefault((term.name, question.chat is not None), reply.as_chats)
         return Scores(term.name, dict(zip(samples, reply.by_response, strict=True)))
+
+    def rehearse(self, problem: Problem) -> list[str]:
+        """Call each function on two made responses to a problem before a run.
+
+        Return a line for each object that earns the same twice, and something else where a file's
+        functions run. Raises UserError if a function fails.
+        """
+        lines: list[str] = []
+        if not self.config.trial:
+            return lines
+        responses = [text.replace("{gold}", problem.answer or "0") for text in _MADE_RESPONSES]
+        for callee in self._callees:
+            earned = self._earned(callee, problem, responses)
+            if not callee.term.is_object or earned != self._earned(callee, problem, responses):
+                continue
+            as_a_file = callee._replace(ask=self._ask_fork, threads=None)
+            try:
+                earned_as_a_file = self._earned(as_a_file, problem, responses)
+            except UserError as error:
+                earned_as_a_file = [f"an error ({error})"]
+            if earned_as_a_file != earned:
+                lines.append(
+                    f"reward {printable(callee.term.name)}: two made responses earn "
+                    f"{_in_words(earned)} here, and {_in_words(earned_as_a_file)} as a file's "
+                    "function would give, in the main thread of a process of its own; the run goes "
+                    f"on with what they earn here{'' if in_main_thread() else f' ({NO_SIGNALS})'}"
+                )
+        return lines
+
+    def _earned(
+        self, callee: _Callee, problem: Problem, responses: Sequence[str]
+    ) -> list[Given | str]:
+        """Return what a function gives each response."""
+        by_sample: dict[int, Given | str] = {}
+        for task in self._start(callee, problem, responses):
+            by_sample.update(task.result().by_sample)
+        return [by_sample[sample] for sample in range(len(responses))]
+
+    def _ask_fork(self, question: JsonObject, times: int) -> JsonObject:
+        assert self._here is not None
+        return self._here.as_a_file(question, times * self.config.timeout)
 
     def reward(self, group: Group, pending: Sequence[Pending]) -> Group:
         """Wait for the functions that were started on a judged group, and return it with rewards.
@@ -259,6 +330,12 @@ class Rewarder:
             f"--reward {files}: not the source that the run began with; put it back, or begin a "
             "new run with rlvr train --from"
         )
+
+
+def _in_words(earned: Sequence[Given | str]) -> str:
+    return " and ".join(
+        format_value(one.score) if isinstance(one, Given) else one for one in earned
+    )
 
 
 def _threads(count: int, opened: ExitStack) -> ThreadPoolExecutor:

@@ -9,6 +9,7 @@ from rlvr_cli.algorithm.choices import without_ratio
 from rlvr_cli.config import Config, overrides
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
+from rlvr_cli.core.signals import NO_SIGNALS, in_main_thread
 from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import counts_in_words, plural
 from rlvr_cli.core.types import Prompt
@@ -105,6 +106,8 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
                 parts.append(f"in {form}")
             if term.is_object:
                 parts.append("runs in this process, without limits")
+                if not in_main_thread():
+                    parts.append(NO_SIGNALS)
             notes[term.name] = f" ({', '.join(parts)})"
         terms = [f"{r.weight:g} x {r.name}{notes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))

@@ -50,10 +50,13 @@ def preflight(
     settle(*review_memory(session.memory, config), display)
     if config.algorithm.reads_responses:
         return []
+    # A reward function that fails is reported before anything is sampled.
+    lines = session.rewarder.rehearse(prompts[0].problem)
+    settle([], [Finding(line) for line in lines], display)
     groups = _sample_probe(session, prompts)
     learns = _has_signal(groups, config)
     has_format = session.plan.answer_format != "any"
-    lines, findings = review_probe(groups, learns, config.data, has_format)
+    probe_lines, findings = review_probe(groups, learns, config.data, has_format)
     if strict and not learns:
         findings.append(
             Finding(
@@ -61,7 +64,7 @@ def preflight(
                 is_error=True,
             )
         )
-    settle(lines, findings, display)
+    settle(probe_lines, findings, display)
     return groups
 
 
@@ -209,10 +212,6 @@ def _sample_probe(session: Session, prompts: Sequence[Prompt]) -> list[Group]:
     numbers = random.Random(f"{seed}:preflight").sample(range(len(prompts)), count)
     seeds = [response_seed(seed, "preflight", number) for number in numbers]
     probe = [prompts[number] for number in numbers]
-    # A reward function that fails is reported before anything is sampled.
-    problem = probe[0].problem
-    for pending in session.rewarder.start(problem, [problem.answer or ""]):
-        pending.result()
     completions = session.sampler.stream(probe, session.plan.training, seeds)
     return session.sampler.judge(probe, completions, session.rewarder)
 

@@ -8,13 +8,13 @@ import pytest
 
 from rlvr_cli.core import code
 from rlvr_cli.rewards import functions
+from rlvr_cli.rewards.forms import Question
 from rlvr_cli.rewards.functions import (
+    FunctionsHere,
     Given,
     Loaded,
-    Question,
     Rewards,
     answering,
-    answering_here,
 )
 
 CODE = """
@@ -207,7 +207,7 @@ def test_every_form_gets_its_arguments_by_name(tmp_path, call_function, code, ex
     assert about.takes_group == (is_trl or "problems" in code or definition != "def")
     names = {}
     exec(f"{definition} {code}", names)  # the same function as an object
-    here = answering_here({"f": names["f"]})
+    here = FunctionsHere({"f": names["f"]})
     assert given(here(question)) == expected
     (about_object,) = Loaded.model_validate(here({})).functions
     assert about_object == about.model_copy(update={"source": ""})  # Python does not know its text
