@@ -6,7 +6,7 @@ of the problem's row.
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 from rlvr_cli.core.code import CodeError
@@ -47,6 +47,13 @@ class Form:
     """Further arguments with the gold answer, unless the rows have columns of these names."""
     score: str = SCORE
     """The key of the reward in a dictionary."""
+    always_texts: bool = False
+    """Whether completions are texts though the problem is a chat."""
+
+    @property
+    def has_completions(self) -> bool:
+        """Return whether a parameter gets completions, which are texts or chats."""
+        return "completion" in self.values.values()
 
 
 def _alike(*names: str) -> dict[str, str]:
@@ -71,17 +78,20 @@ GROUP = Form(
     has_columns=True,
     golds=_GOLDS,
 )
+TRL = Form(
+    "TRL's form",
+    {"prompts": "prompt", "completions": "completion"},
+    ("completions",),
+    takes_group=True,
+    has_columns=True,
+    golds=_GOLD_NAMES,
+)
+SWIFT = replace(TRL, name="ms-swift's form", always_texts=True)
+"""The form of a class, an object of which is called."""
 FORMS = (
     PAIR,
     GROUP,
-    Form(
-        "TRL's form",
-        {"prompts": "prompt", "completions": "completion"},
-        ("completions",),
-        takes_group=True,
-        has_columns=True,
-        golds=_GOLD_NAMES,
-    ),
+    TRL,
     Form("verl's form", _alike(*_VERL), ("solution_str",)),
     Form(
         "verl's form of batches",
@@ -176,7 +186,13 @@ def refusal(signature: inspect.Signature, reason: str = "") -> CodeError:
 
 
 def bind(function: Callable[..., object]) -> BoundFunction:
-    """Return a function with its form. Raises CodeError unless its parameters show exactly one."""
+    """Return a function with its form. A class gives an object that is called.
+
+    Raises CodeError unless the parameters show exactly one form.
+    """
+    if inspect.isclass(function):
+        bound = bind(function())
+        return replace(bound, form=SWIFT) if bound.form is TRL else bound
     signature = inspect.signature(function)
     names = list(signature.parameters)
     forms = [form for form in FORMS if {*form.marks} <= {*names}]
@@ -270,6 +286,12 @@ def values_of(
     }
 
 
-def may_take_chats(form: Form) -> bool:
-    """Return whether a form has completions, which are texts or chats."""
-    return "completion" in form.values.values()
+def kinds_of_completions(form: Form, question: Question) -> list[bool]:
+    """Return whether completions are chats: first as the form has them, then the other way.
+
+    A form without completions has one kind.
+    """
+    if question.as_chats is not None:
+        return [question.as_chats]
+    as_chats = question.chat is not None and not form.always_texts
+    return [as_chats, not as_chats] if form.has_completions else [as_chats]

@@ -29,7 +29,7 @@ from rlvr_cli.rewards.forms import (
     Question,
     arguments_of,
     bind,
-    may_take_chats,
+    kinds_of_completions,
 )
 
 GROUP = "rlvr.rewards"
@@ -67,6 +67,8 @@ class LoadedFunction(BaseModel):
     takes_group: bool
     """Whether a question has all responses to a problem, as lists and coroutines do."""
     is_async: bool
+    has_completions: bool
+    """Whether it takes completions, which are chats or texts."""
     source: str
     """SHA-256 of the file, or of an object's text: empty if Python does not know that."""
 
@@ -183,12 +185,9 @@ def _answer(functions: Sequence[_Function], question: JsonObject, run: Run) -> J
 def _rewards(functions: Sequence[_Function], question: Question, run: Run) -> Rewards:
     """Return what a function gives the responses of a question."""
     function = functions[question.function]
-    is_chat = question.chat is not None
-    ways = [is_chat] if question.as_chats is None else [question.as_chats]
-    if question.as_chats is None and may_take_chats(function.bound.form):
-        ways = [is_chat, not is_chat]
+    form = function.bound.form
     reason = ""
-    for as_chats in ways:
+    for as_chats in kinds_of_completions(form, question):
         try:
             rewards = _compute(function.bound, question, as_chats, run)
         except (MemoryError, KeyboardInterrupt):
@@ -196,7 +195,7 @@ def _rewards(functions: Sequence[_Function], question: Question, run: Run) -> Re
         except BaseException as error:
             if not reason:
                 reason = error_in_words(error, function.file)
-                if may_take_chats(function.bound.form) and not isinstance(error, CodeError):
+                if form.has_completions and not isinstance(error, CodeError):
                     reason += f"; its completions are {'chats' if as_chats else 'texts'}"
             # A function that indexes turns, or searches a text, fails so on the other kind.
             if not isinstance(error, TypeError | AttributeError):
@@ -315,14 +314,15 @@ def _load(spec: str, directory: str) -> _Function:
 
 
 def _described(function: Callable[..., object], file: Path, text: bytes) -> _Function:
-    """Return a function with its form and the checksum of its text. A class is called for its
-    function. Raises CodeError if it has no form."""
-    called: Callable[..., object] = function() if inspect.isclass(function) else function
-    bound = bind(called)
+    """Return a function with its form and the checksum of its text. Raises CodeError if it has no
+    form."""
+    bound = bind(function)
+    is_async = _is_async(bound.function)
     about = LoadedFunction(
         form=bound.form.name,
-        takes_group=bound.form.takes_group or _is_async(called),
-        is_async=_is_async(called),
+        takes_group=bound.form.takes_group or is_async,
+        is_async=is_async,
+        has_completions=bound.form.has_completions,
         source=hashlib.sha256(text).hexdigest() if text else "",
     )
     return _Function(bound, file, about)

@@ -30,6 +30,7 @@ from rlvr_cli.rewards.functions import (
     FunctionsHere,
     Given,
     Loaded,
+    LoadedFunction,
     Rewards,
     answering,
 )
@@ -62,7 +63,7 @@ class _Callee(NamedTuple):
     term: Reward
     number: int
     """Its number among the functions that `ask` asks."""
-    takes_group: bool
+    about: LoadedFunction
     ask: Ask
     threads: ThreadPoolExecutor | None
     """None means the thread in which responses are rewarded."""
@@ -161,8 +162,8 @@ class Rewarder:
             self.sources[term.name] = about.source
             self.forms[term.name] = about.form
             is_ordinary_object = term.is_object and not about.is_async
-            threads_of_it = None if is_ordinary_object else threads
-            self._callees.append(_Callee(term, number, about.takes_group, ask, threads_of_it))
+            place = None if is_ordinary_object else threads
+            self._callees.append(_Callee(term, number, about, ask, place))
 
     def start(self, problem: Problem, responses: Sequence[str]) -> list[Pending]:
         """Start the user's functions on the responses to a problem, without waiting for workers and
@@ -172,22 +173,29 @@ class Rewarder:
         ]
 
     def _start(
-        self, callee: _Callee, problem: Problem, responses: Sequence[str]
+        self,
+        callee: _Callee,
+        problem: Problem,
+        responses: Sequence[str],
+        as_chats: bool | None = None,
     ) -> Iterator[Pending]:
-        """Start one function on the responses to a problem."""
+        """Start one function on the responses to a problem. Completions are as in its first call,
+        unless `as_chats` says otherwise."""
+        if as_chats is None:
+            as_chats = self._takes_chats.get((callee.term.name, problem.is_chat))
         chat = None
         if problem.is_chat:
             turns = (*problem.turns, ("user", problem.problem))
             chat = [{"role": role, "content": content} for role, content in turns]
         samples = list(range(len(responses)))
-        for call in [samples] if callee.takes_group else [[sample] for sample in samples]:
+        for call in [samples] if callee.about.takes_group else [[sample] for sample in samples]:
             question = Question(
                 function=callee.number,
                 rows=[problem.row] * len(call),
                 responses=[responses[sample] for sample in call],
                 step=self.step,
                 chat=chat,
-                as_chats=self._takes_chats.get((callee.term.name, problem.is_chat)),
+                as_chats=as_chats,
             )
             if callee.threads is not None:
                 yield callee.threads.submit(self._ask, callee, question, call, problem.id)
@@ -228,8 +236,9 @@ class Rewarder:
     def rehearse(self, problem: Problem) -> list[str]:
         """Call each function on two made responses to a problem before a run.
 
-        Return a line for each object that earns the same twice, and something else where a file's
-        functions run. Raises UserError if a function fails.
+        Return a line for each that earns the same twice, and something else in another way: an
+        object where a file's functions run, and a function of a chat's completions with texts.
+        Raises UserError if a function fails.
         """
         lines: list[str] = []
         if not self.config.trial:
@@ -237,30 +246,54 @@ class Rewarder:
         responses = [text.replace("{gold}", problem.answer or "0") for text in _MADE_RESPONSES]
         for callee in self._callees:
             earned = self._earned(callee, problem, responses)
-            if not callee.term.is_object or earned != self._earned(callee, problem, responses):
+            if earned != self._earned(callee, problem, responses):
                 continue
-            as_a_file = callee._replace(ask=self._ask_fork, threads=None)
-            try:
-                earned_as_a_file = self._earned(as_a_file, problem, responses)
-            except UserError as error:
-                earned_as_a_file = [f"an error ({error})"]
-            if earned_as_a_file != earned:
-                lines.append(
-                    f"reward {printable(callee.term.name)}: two made responses earn "
-                    f"{_in_words(earned)} here, and {_in_words(earned_as_a_file)} as a file's "
-                    "function would give, in the main thread of a process of its own; the run goes "
-                    f"on with what they earn here{'' if in_main_thread() else f' ({NO_SIGNALS})'}"
-                )
+            start = f"reward {printable(callee.term.name)}: two made responses earn"
+            if callee.term.is_object:
+                as_a_file = callee._replace(ask=self._ask_fork, threads=None)
+                other = self._earned_or_error(as_a_file, problem, responses)
+                if other != earned:
+                    note = "" if in_main_thread() else f" ({NO_SIGNALS})"
+                    lines.append(
+                        f"{start} {_in_words(earned)} here, and {_in_words(other)} where a file's "
+                        "functions run, in the main thread of a process of its own; the run goes "
+                        f"on with what they earn here{note}"
+                    )
+            if callee.about.has_completions and self._takes_chats.get((callee.term.name, True)):
+                other = self._earned_or_error(callee, problem, responses, as_chats=False)
+                if isinstance(other[0], Given) and other != earned:
+                    lines.append(
+                        f"{start} {_in_words(earned)} as chats, and {_in_words(other)} as texts; "
+                        "the completions of a chat are chats, as in TRL: read "
+                        'completion[-1]["content"]'
+                    )
         return lines
 
     def _earned(
-        self, callee: _Callee, problem: Problem, responses: Sequence[str]
+        self,
+        callee: _Callee,
+        problem: Problem,
+        responses: Sequence[str],
+        as_chats: bool | None = None,
     ) -> list[Given | str]:
         """Return what a function gives each response."""
         by_sample: dict[int, Given | str] = {}
-        for task in self._start(callee, problem, responses):
+        for task in self._start(callee, problem, responses, as_chats):
             by_sample.update(task.result().by_sample)
         return [by_sample[sample] for sample in range(len(responses))]
+
+    def _earned_or_error(
+        self,
+        callee: _Callee,
+        problem: Problem,
+        responses: Sequence[str],
+        as_chats: bool | None = None,
+    ) -> list[Given | str]:
+        """Return what a function gives each response, or its error."""
+        try:
+            return self._earned(callee, problem, responses, as_chats)
+        except UserError as error:
+            return [f"an error ({error})"]
 
     def _ask_fork(self, question: JsonObject, times: int) -> JsonObject:
         assert self._here is not None

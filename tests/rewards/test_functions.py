@@ -121,42 +121,6 @@ def test_one_helper_never_stands_for_another_of_its_name(call_function, tmp_path
     assert reply["error"] == "two/two.py: beside.py is beside another such file as well; rename one"
 
 
-@pytest.mark.parametrize(
-    ("signature", "expected"),
-    [
-        ("problem, response", 4.0),
-        ("response, problem", 4.0),
-        ("response, problem, scale=2", 4.0),
-        ("problem, completion", 4.0),
-        ("row, response", 4.0),
-        ("response, answer, **more", "(response, answer, **more)"),
-        ("prompt, response", "(prompt, response)"),
-        ("response, row", "(response, row)"),
-        ("a, problem", "(a, problem)"),
-        (
-            "response, problem, answer",
-            "missing a required argument: 'answer'; there are step, problem, response",
-        ),
-        ("problem, completions", "can be read as (problem, response) and as TRL's form; take the"),
-        ("completions, responses", "can be read as (problem, response) and as TRL's form; take"),
-        ("solution_str, completions", "can be read as TRL's form and as verl's form; take the"),
-    ],
-)
-def test_a_parameter_gets_what_its_name_says_or_the_function_is_refused(
-    call_function, tmp_path, signature, expected
-):
-    names = {"response": "len(response)", "completion": "len(completion)"}
-    body = next((text for name, text in names.items() if name in signature), "0")
-    (tmp_path / "own.py").write_text(f"def own({signature}): return {body}")
-    if isinstance(expected, float):
-        assert given(call_function("own.py", "four")) == [expected]
-    else:
-        error = call_function("own.py", "four").error
-        assert expected in error
-        if expected.startswith("("):
-            assert "a reward takes (problem, response) or (problems, responses)" in error
-
-
 def test_lists_in_the_other_order_and_what_is_no_reward(call_function, tmp_path):
     (tmp_path / "own.py").write_text(
         "def own(responses, problems): return [len(r) + (p['word'] == 'a') for r, p in "
@@ -222,9 +186,19 @@ def test_a_chat_is_a_list_of_turns_in_trl_s_form(tmp_path, call_function):
     answer = answering(str(tmp_path), ["own.py"])
     question = {"function": 0, "rows": ROWS, "responses": ["2", "not"]}
     assert given(answer({**question, "chat": CHAT})) == [1.0, 3.0]
-    error = answer(question)["error"]
-    assert error.startswith("line 2: TypeError: string indices must be integers")
+    assert given(answer(question)) == [1.0, 3.0]  # of texts too, since it fails on them
+    (tmp_path / "own.py").write_text("def own(completions): return [c.role for c in completions]")
+    error = answering(str(tmp_path), ["own.py"])(question)["error"]
+    assert error.startswith("line 1: AttributeError: 'str' object has no attribute 'role'")
     assert error.endswith("; its completions are texts")
+
+
+def test_a_fault_on_texts_is_no_reason_to_take_chats(tmp_path, call_function):
+    (tmp_path / "own.py").write_text(
+        "def own(completions): return [1 / (len(c) - 3) for c in completions]"
+    )
+    error = call_function("own.py", "2", "not").error
+    assert error == "line 1: ZeroDivisionError: division by zero; its completions are texts"
 
 
 def test_coroutines_of_a_call_run_together(tmp_path, call_function):

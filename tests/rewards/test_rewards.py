@@ -3,7 +3,10 @@
 import asyncio
 import hashlib
 import inspect
+import os
+import signal
 import threading
+from dataclasses import replace
 
 import pytest
 from small_groups import RIGHT, WRONG, made_group, made_prompt
@@ -13,7 +16,7 @@ from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.kinds import Advantage
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Completion
+from rlvr_cli.core.types import Completion, Problem
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rollout.sampler import Sampler
@@ -222,7 +225,7 @@ def test_an_object_runs_in_this_process_one_call_at_a_time_with_copies(make_rewa
     assert [item.rewards for item in group.rollouts] == [{"graded": n} for n in (1.0, 2.0, 3.0)]
     assert [name for name, _ in calls] == ["a"] * 3
     (thread,) = {thread for _, thread in calls}
-    assert thread is not threading.current_thread()
+    assert thread is threading.current_thread()
     text = inspect.getsource(graded)
     assert rewarder.sources == {"graded": hashlib.sha256(text.encode()).hexdigest()}
 
@@ -248,6 +251,150 @@ def test_an_object_that_is_not_there_is_refused():
 def test_an_object_without_a_form_is_one_line(make_rewarder_here):
     with pytest.raises(UserError, match=r"^--reward <lambda>: a reward takes .*, not \(a\)$"):
         make_rewarder_here(lambda a: 1)
+
+
+ALARM = """
+import signal
+
+def stopped(number, frame):
+    raise TimeoutError
+
+def f(problem, response):
+    try:
+        signal.signal(signal.SIGALRM, stopped)
+        signal.alarm(60)
+        right = problem["answer"] in response
+        signal.alarm(0)
+        return float(right)
+    except ValueError:  # outside the main thread
+        return 0.0
+"""
+
+
+def test_a_function_with_an_alarm_earns_the_same_as_file_and_as_object(
+    make_rewarder, make_rewarder_here
+):
+    names = {}
+    exec(ALARM, names)
+    handler = signal.getsignal(signal.SIGALRM)
+    problem = Problem("p", "What is 7 times 8?", "56")
+    for rewarder in (make_rewarder(ALARM, "my.py:f"), make_rewarder_here(names["f"])):
+        tasks = rewarder.start(problem, ["It is 56.", "It is 15."])
+        earned = [one.score for task in tasks for one in task.result().by_sample.values()]
+        assert earned == [1.0, 0.0]
+        assert rewarder.rehearse(problem) == []
+    assert signal.getsignal(signal.SIGALRM) == handler
+    lines = []
+    thread = threading.Thread(
+        target=lambda: lines.extend(make_rewarder_here(names["f"]).rehearse(problem))
+    )
+    thread.start()
+    thread.join()
+    assert lines == [
+        "reward f: two made responses earn 0.0 and 0.0 here, and 1.0 and 1.0 where a file's "
+        "functions run, in the main thread of a process of its own; the run goes on with what "
+        "they earn here (signals do not work in it: the call came from outside the main thread)"
+    ]
+
+
+def test_a_rehearsal_compares_only_what_repeats_itself_and_can_be_left_out(make_rewarder_here):
+    process = os.getpid()
+    calls = []
+
+    def here(problem, response):
+        return float(os.getpid() == process)
+
+    def dies(problem, response):
+        return 1.0 if os.getpid() == process else os._exit(1)
+
+    def raises(problem, response):
+        return 1.0 if os.getpid() == process else 1 / 0
+
+    async def later(problem, response):
+        return float(os.getpid() == process)
+
+    def counts(problem, response):
+        calls.append(response)
+        return len(calls)
+
+    problem = Problem("p", "What is 7 times 8?", "56")
+    endings = {here: "0.0 and 0.0", dies: "an error (reward function dies: no reply", later: "0.0"}
+    endings[raises] = "an error (reward function raises: line "
+    for function, words in endings.items():
+        (line,) = make_rewarder_here(function).rehearse(problem)
+        assert f"earn 1.0 and 1.0 here, and {words}" in line
+    assert make_rewarder_here(counts).rehearse(problem) == []
+    assert len(calls) == 4  # two responses, twice
+    assert all("56" in response for response in calls)
+    config = RewardConfig(functions=("function counts",), trial=False)
+    with Rewarder(config, objects={"counts": counts}) as rewarder:
+        assert rewarder.rehearse(problem) == []
+    assert len(calls) == 4
+
+
+def test_a_rehearsal_tells_a_function_of_texts_from_one_of_chats(make_rewarder_here):
+    def texts(completions, answer):
+        return [float(gold in text) for text, gold in zip(completions, answer, strict=True)]
+
+    def chats(completions, answer):
+        return texts([chat[0]["content"] for chat in completions], answer)
+
+    def either(completions, answer):
+        return [float(gold in str(one)) for one, gold in zip(completions, answer, strict=True)]
+
+    problem = Problem("p", "What is 7 times 8?", "56", is_chat=True)
+    (line,) = make_rewarder_here(texts).rehearse(problem)
+    assert "earn 0.0 and 0.0 as chats, and 1.0 and 1.0 as texts" in line
+    for function in (chats, either):
+        assert make_rewarder_here(function).rehearse(problem) == []
+        assert make_rewarder_here(texts).rehearse(replace(problem, is_chat=False)) == []
+
+
+def test_the_first_import_does_not_count_against_the_limit(make_rewarder, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"slow_{name}.py").write_text("import time\ntime.sleep(1.1)\nVALUE = 1.0\n")
+    rewarder = make_rewarder(
+        "def helper():\n"
+        "    import slow_one as one\n"
+        "    return one.VALUE\n"
+        "class Judge:\n"
+        "    def __call__(self, problem, response):\n"
+        "        def inner():\n"
+        "            from slow_two import VALUE\n"
+        "            return VALUE\n"
+        "        try:\n"
+        "            import nothing_of_this_name\n"
+        "        except ImportError:\n"
+        "            return helper() + inner()\n"
+        "reward = Judge()\n",
+        timeout=1.0,
+    )
+    group = rewarded(rewarder, made_group("a", RIGHT))
+    assert [rollout.reward for rollout in group.rollouts] == [2.0]
+
+
+def test_a_coroutine_that_an_ordinary_function_returns_runs_beside_a_loop(make_rewarder_here):
+    async def later(response):
+        await asyncio.sleep(0)
+        return len(response)
+
+    def plain(problem, response):
+        return later(response)
+
+    async def cell():
+        return rewarded(make_rewarder_here(plain), made_group("a", RIGHT, WRONG))
+
+    group = asyncio.run(cell())
+    assert [item.reward for item in group.rollouts] == [4.0, 4.0]
+
+
+def test_ctrl_c_in_an_object_is_no_fault_of_it(make_rewarder_here):
+    def stopped(problem, response):
+        raise KeyboardInterrupt
+
+    rewarder = make_rewarder_here(stopped)
+    with pytest.raises(KeyboardInterrupt):
+        rewarder.start(Problem("p", "1 + 1?", "2"), ["2"])
 
 
 @pytest.mark.parametrize(
