@@ -2,7 +2,9 @@
 
 import inspect
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
@@ -96,13 +98,20 @@ def test_a_run_stops_with_what_its_listener_raised_and_goes_on_from_there(comman
     assert same_run(run.directory, commands_run)
 
 
-def test_a_run_that_a_listener_stops_is_saved_whatever_it_raises(tmp_path):
+def test_a_run_that_a_listener_stops_is_saved_whatever_it_raises(tmp_path, capfd):
     def stop(metrics, groups):
         raise RunStoppedError("enough")
+
+    def press(metrics, groups):
+        os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(RunStoppedError, match="enough"):
         train(ROWS, out=tmp_path / "run", on_step=stop, **SMALL)
     assert (tmp_path / "run" / "checkpoints" / "step-1").is_dir()
+    with pytest.raises(KeyboardInterrupt):
+        train(resume=tmp_path / "run", steps=3, on_step=press)
+    line = f"resume     saved up to step 2; go on with rlvr train --resume {tmp_path / 'run'}"
+    assert line in capfd.readouterr().err.splitlines()
 
 
 def test_a_function_object_gives_its_file_s_run_and_is_given_again_to_a_resume(tmp_path):

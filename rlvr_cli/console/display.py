@@ -29,7 +29,8 @@ class Display:
     """Print messages and progress on stderr, or on stdout for `rlvr show`.
 
     `quiet` leaves only warnings and results. `verbose` adds throughput, memory and timing. `silent`
-    leaves only warnings, which the logger `rlvr` gets.
+    leaves what the logger `rlvr` gets: warnings, the progress of what takes long, and how to go on
+    with a run.
     """
 
     def __init__(
@@ -58,6 +59,13 @@ class Display:
     def result(self, label: str, text: str) -> None:
         """Print one line, even when quiet."""
         self._line(f"[bold green]{label:<11}[/]", text)
+
+    def advise(self, text: str) -> None:
+        """Print how to go on with a run that ended early, even when silent."""
+        if self.console.quiet:
+            LOG.warning("resume     %s", " ".join(text.splitlines()))
+        else:
+            self.result("resume", text)
 
     def warn(self, text: str) -> None:
         """Print one line of warning, even when quiet."""
@@ -102,7 +110,8 @@ class Ticker(Progress):
     def __init__(
         self, display: Display, label: str, total: int, completed: int, lines: bool
     ) -> None:
-        has_bar = display.console.is_terminal and not display.quiet
+        self._is_silent = display.console.quiet
+        has_bar = display.console.is_terminal and not display.quiet and not self._is_silent
         super().__init__(
             TextColumn("{task.description}", style="bold cyan", markup=False),
             BarColumn(30),
@@ -132,7 +141,11 @@ class Ticker(Progress):
             parts = [note, f"{task.completed:g}/{task.total:g}"]
             if task.time_remaining is not None:
                 parts.append(f"{timedelta(seconds=task.time_remaining)} left")
-            self.console.print(escape(printable("  ".join(filter(None, parts)))))
+            line = printable("  ".join(filter(None, parts)))
+            if self._is_silent:
+                LOG.info("%s  %s", task.description, line)
+            else:
+                self.console.print(escape(line))
 
     def enter(self, phase: str, completed: int, total: int, tokens: int) -> None:
         """Show the phase of the step under way, how much of it is done, and tokens per second."""

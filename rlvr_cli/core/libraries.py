@@ -29,8 +29,9 @@ class _Stderr(logging.Handler):
 
 
 LOG = logging.getLogger("rlvr")
-"""The logger of our own warnings."""
+"""The logger of our own warnings, and of what a call from Python says while it takes long."""
 LOG.propagate = False
+LOG.setLevel(logging.INFO)
 LOG.addHandler(_Stderr())
 
 

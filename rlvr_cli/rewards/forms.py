@@ -62,7 +62,7 @@ def _alike(*names: str) -> dict[str, str]:
 
 
 _VERL = ("data_source", "solution_str", "ground_truth", "extra_info")
-_GOLDS = ("ground_truth", "gold")
+_GOLDS = ("ground_truth",)
 PAIR = Form(
     "(problem, response)",
     _alike("problem", "response"),
@@ -160,7 +160,7 @@ class BoundFunction:
         named = dict(arguments)
         for name, own_name in self.positional.items():
             if name in arguments:
-                raise self._refusal(f"{name} is a column of the rows")
+                raise refusal(self.signature, f"{name} is a column of the rows")
             named[name] = arguments[own_name]
         if not any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
             named = {name: value for name, value in named.items() if name in parameters}
@@ -172,11 +172,9 @@ class BoundFunction:
         try:
             self.signature.bind(*by_position, **named)
         except TypeError as error:
-            raise self._refusal(f"{error}; there are {', '.join(arguments)}") from None
+            reason = f"{error}; there are {', '.join(arguments)}"
+            raise refusal(self.signature, reason) from None
         return self.function(*by_position, **named)
-
-    def _refusal(self, reason: str) -> CodeError:
-        return refusal(self.signature, reason)
 
 
 def refusal(signature: inspect.Signature, reason: str = "") -> CodeError:
@@ -190,8 +188,9 @@ def bind(function: Callable[..., object]) -> BoundFunction:
 
     Raises CodeError unless the parameters show exactly one form.
     """
-    if inspect.isclass(function):
-        bound = bind(function())
+    if isinstance(function, type):
+        called: Callable[..., object] = function()
+        bound = bind(called)
         return replace(bound, form=SWIFT) if bound.form is TRL else bound
     signature = inspect.signature(function)
     names = list(signature.parameters)
@@ -244,14 +243,15 @@ def arguments_of(form: Form, question: Question, as_chats: bool) -> list[dict[st
     ]
     calls: list[dict[str, object]] = []
     for row, value in zip(rows, values, strict=True):
-        columns: dict[str, object] = {"step": question.step}
+        columns: dict[str, object] = {}
         if form.has_columns:
-            columns |= {**dict.fromkeys(form.golds, row.get("answer")), **row}
+            columns = {**dict.fromkeys(form.golds, row.get("answer")), **row}
         calls.append({**columns, **{name: value[key] for name, key in form.values.items()}})
-    if not form.takes_group:
-        return calls
-    lists: dict[str, object] = {name: [call[name] for call in calls] for name in calls[0]}
-    return [{**lists, "step": question.step}]
+    if form.takes_group:
+        calls = [{name: [call[name] for call in calls] for name in calls[0]}]
+    if form.has_columns:
+        calls = [{"step": question.step, **call} for call in calls]
+    return calls
 
 
 def values_of(

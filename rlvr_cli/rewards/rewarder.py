@@ -238,7 +238,7 @@ class Rewarder:
 
         Return a line for each that earns the same twice, and something else in another way: an
         object where a file's functions run, and a function of a chat's completions with texts.
-        Raises UserError if a function fails.
+        Raises UserError if a function fails. One that fails only in the other way is fine.
         """
         lines: list[str] = []
         if not self.config.trial:
@@ -251,8 +251,8 @@ class Rewarder:
             start = f"reward {printable(callee.term.name)}: two made responses earn"
             if callee.term.is_object:
                 as_a_file = callee._replace(ask=self._ask_fork, threads=None)
-                other = self._earned_or_error(as_a_file, problem, responses)
-                if other != earned:
+                other = self._earned_elsewhere(as_a_file, problem, responses)
+                if other is not None and other != earned:
                     note = "" if in_main_thread() else f" ({NO_SIGNALS})"
                     lines.append(
                         f"{start} {_in_words(earned)} here, and {_in_words(other)} where a file's "
@@ -260,8 +260,8 @@ class Rewarder:
                         f"on with what they earn here{note}"
                     )
             if callee.about.has_completions and self._takes_chats.get((callee.term.name, True)):
-                other = self._earned_or_error(callee, problem, responses, as_chats=False)
-                if isinstance(other[0], Given) and other != earned:
+                other = self._earned_elsewhere(callee, problem, responses, as_chats=False)
+                if other is not None and other != earned:
                     lines.append(
                         f"{start} {_in_words(earned)} as chats, and {_in_words(other)} as texts; "
                         "the completions of a chat are chats, as in TRL: read "
@@ -282,18 +282,18 @@ class Rewarder:
             by_sample.update(task.result().by_sample)
         return [by_sample[sample] for sample in range(len(responses))]
 
-    def _earned_or_error(
+    def _earned_elsewhere(
         self,
         callee: _Callee,
         problem: Problem,
         responses: Sequence[str],
         as_chats: bool | None = None,
-    ) -> list[Given | str]:
-        """Return what a function gives each response, or its error."""
+    ) -> list[Given | str] | None:
+        """Return what a function gives each response. Return None if it fails."""
         try:
             return self._earned(callee, problem, responses, as_chats)
-        except UserError as error:
-            return [f"an error ({error})"]
+        except UserError:
+            return None
 
     def _ask_fork(self, question: JsonObject, times: int) -> JsonObject:
         assert self._here is not None
@@ -366,6 +366,7 @@ class Rewarder:
 
 
 def _in_words(earned: Sequence[Given | str]) -> str:
+    """Write what responses earn."""
     return " and ".join(
         format_value(one.score) if isinstance(one, Given) else one for one in earned
     )

@@ -136,7 +136,7 @@ class RunLifecycle:
                 reason = one_line(error)
                 if isinstance(error, BrokenPipeError):
                     reason = "nobody reads stdout any more"
-                self.display.result("resume", f"{reason}; {self._resume_hint()}")
+                self.display.advise(f"{reason}; {self._resume_hint()}")
                 raise
             raise self._as_reported(error) from error
 
@@ -167,7 +167,7 @@ class RunLifecycle:
         except KeyboardInterrupt:
             self._save_together()
             self._conclude("interrupted after")
-            self.display.result("resume", self._resume_hint())
+            self.display.advise(self._resume_hint())
             raise
         except RunStoppedError:
             self._save_together()  # what a guard stops is saved already, `on_step` may stop it too

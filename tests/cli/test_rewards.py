@@ -112,7 +112,7 @@ BAD = {
         "reward bad.py:fails: line 2: ZeroDivisionError: division by zero (problem chains-train-",
     ),
     "not a number": ("--reward bad.py:nothing", "it returned nan, not a finite number"),
-    "a wrong length": ("--reward bad.py:short", "it returned 1 rewards for 4 responses"),
+    "a wrong length": ("--reward bad.py:short", "it returned 1 rewards for 2 responses"),
     "no file": ("--reward gone.py", "--reward gone.py: no such file"),
     "no entry point": ("--reward words", "--reward words: no such reward; installed are"),
     "two of one name": ("--reward my.py --reward b/my.py", "two rewards are called my; rename"),
@@ -277,9 +277,9 @@ def test_a_chat_s_completions_are_chats():
     trained(*command, *SMALL, *ONE)
     for row in rows("a", 1):
         assert row["rewards"] == {"chat_format": float(row["response"].startswith("<think>"))}
-    line = refused("train", *command[1:-1], "b", *SMALL, *ONE)
-    assert "TypeError: string indices must be integers" in line
-    assert "; its completions are texts (problem chains-train-" in line
+    trained(*command[1:-1], "b", *SMALL, *ONE)  # of texts, since it fails on them
+    for row in rows("b", 1):
+        assert row["rewards"] == {"chat_format": float(row["response"].startswith("<think>"))}
 
 
 PLACES = """

@@ -33,7 +33,13 @@ def test_the_rows_responses_become_likelier_and_a_resume_is_exact(rlvr, tmp_path
     assert all(row["tokens_trained"] == row["tokens_sampled"] for row in history)
     assert {row["pass@1"] for row in history} == {None}
 
-    rlvr("train", "rows.jsonl", *FLAGS, "--steps", "2", "--out", "half")
+    rlvr("train", "rows.jsonl", *FLAGS, "-n", "1", "--steps", "2", "--out", "half")
+    # Its one response a problem is no setting of a command that does not train.
+    sampled = rlvr("sample", "--model", "half", "--max-tokens", "4", "What is 3 + 4?")
+    assert sampled.returncode == 0, sampled.stderr
+    short = ("--limit", "1", "-n", "1", "--max-tokens", "4")
+    measured = rlvr("eval", "chains", "--model", "half", *short)
+    assert measured.returncode == 0, measured.stderr
     resumed = rlvr("train", "--resume", "half", "--steps", "4")
     assert resumed.returncode == 0, resumed.stderr
     (_, last) = [json.loads(line) for line in resumed.stdout.splitlines()]

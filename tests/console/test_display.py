@@ -75,6 +75,24 @@ def test_in_a_pipe_progress_is_a_line_every_ten_seconds(capsys, clock):
     ]
 
 
+def test_a_silent_display_logs_where_it_is_and_how_to_go_on(capsys, clock):
+    display = Display(silent=True)
+    for is_terminal in (False, True):
+        display.console._force_terminal = is_terminal
+        with display.progress("measuring", 8, lines=True) as bar:
+            for seconds in (9.5, 1.5):
+                clock.now += seconds
+                bar.tick()
+    display.advise("go on with\nrlvr train --resume run")
+    display.result("run", "done")
+    line = "measuring  2/8  0:00:09 left"  # 1 in 1.5 s after the first, 6 are left
+    assert capsys.readouterr().err.splitlines() == [
+        line,
+        line,
+        "resume     go on with rlvr train --resume run",
+    ]
+
+
 def test_a_bar_has_its_phase_its_share_and_the_time_left(clock):
     def bar_line(width: int = 100) -> str:
         console = Console(width=width, file=StringIO())
