@@ -186,6 +186,7 @@ def _rewards(functions: Sequence[_Function], question: Question, run: Run) -> Re
     """Return what a function gives the responses of a question."""
     function = functions[question.function]
     form = function.bound.form
+    source = function.about.source
     reason = ""
     for as_chats in kinds_of_completions(form, question):
         try:
@@ -193,17 +194,19 @@ def _rewards(functions: Sequence[_Function], question: Question, run: Run) -> Re
         except (MemoryError, KeyboardInterrupt):
             raise
         except BaseException as error:
-            if not reason:
-                reason = error_in_words(error, function.file)
-                if form.has_completions and not isinstance(error, CodeError):
-                    reason += f"; its completions are {'chats' if as_chats else 'texts'}"
             # A function that indexes turns, or searches a text, fails so on the other kind.
-            if not isinstance(error, TypeError | AttributeError):
+            is_of_kind = isinstance(error, TypeError | AttributeError)
+            if reason and is_of_kind:
+                break
+            other = f", since it fails on the other kind ({reason})" if reason else ""
+            reason = error_in_words(error, function.file)
+            if form.has_completions and not isinstance(error, CodeError):
+                reason += f"; its completions are {'chats' if as_chats else 'texts'}{other}"
+            if not is_of_kind:
                 break
         else:
-            source = function.about.source
             return Rewards(source=source, as_chats=as_chats, by_response=rewards)
-    return Rewards(source=function.about.source, error=reason)
+    return Rewards(source=source, error=reason)
 
 
 def _compute(bound: BoundFunction, question: Question, as_chats: bool, run: Run) -> list[Given]:

@@ -4,6 +4,9 @@ import json
 
 import pytest
 
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.program.resolve import load
+
 EXAMPLES = [
     {"problem": f"What is {n} + 4?", "response": f"<think>{n} + 4 = {n + 4}</think>"}
     for n in range(3, 9)
@@ -35,11 +38,10 @@ def test_the_rows_responses_become_likelier_and_a_resume_is_exact(rlvr, tmp_path
 
     rlvr("train", "rows.jsonl", *FLAGS, "-n", "1", "--steps", "2", "--out", "half")
     # Its one response a problem is no setting of a command that does not train.
-    sampled = rlvr("sample", "--model", "half", "--max-tokens", "4", "What is 3 + 4?")
-    assert sampled.returncode == 0, sampled.stderr
-    short = ("--limit", "1", "-n", "1", "--max-tokens", "4")
-    measured = rlvr("eval", "chains", "--model", "half", *short)
-    assert measured.returncode == 0, measured.stderr
+    for command in ("eval", "sample"):
+        assert load(command, {"model": str(tmp_path / "half")}).rollout.samples == 8
+    with pytest.raises(UserError, match="a group of one has no advantage"):
+        load("train", {"model": str(tmp_path / "half")})
     resumed = rlvr("train", "--resume", "half", "--steps", "4")
     assert resumed.returncode == 0, resumed.stderr
     (_, last) = [json.loads(line) for line in resumed.stdout.splitlines()]

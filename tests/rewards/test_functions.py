@@ -193,6 +193,17 @@ def test_a_chat_is_a_list_of_turns_in_trl_s_form(tmp_path, call_function):
     assert error.endswith("; its completions are texts")
 
 
+def test_a_fault_on_chats_of_a_function_of_chats_is_said(tmp_path, call_function):
+    (tmp_path / "own.py").write_text(
+        "def own(completions): return [float(c[0]['content']) for c in completions]"
+    )
+    error = call_function("own.py", "2", "not").error
+    start = (
+        "line 1: ValueError: could not convert string to float: 'not'; its completions are chats"
+    )
+    assert error.startswith(f"{start}, since it fails on the other kind (line 1: TypeError: string")
+
+
 def test_a_fault_on_texts_is_no_reason_to_take_chats(tmp_path, call_function):
     (tmp_path / "own.py").write_text(
         "def own(completions): return [1 / (len(c) - 3) for c in completions]"
