@@ -20,7 +20,7 @@ _GOLD_NAMES = ("answer", "ground_truth", "solution", "target", "gold")
 """Names of columns that have the gold answer in the data of the field."""
 _COLUMN_NAMES = {*_GOLD_NAMES, "question", "label", "step"}
 """Usual names of columns, so that none stands for a problem or a response by its position."""
-_SHOWN_FORMS = (
+_FORMS_IN_WORDS = (
     "(problem, response) or (problems, responses), also with columns by name, TRL's "
     "(completions, …), verl's (data_source, solution_str, ground_truth, extra_info), prime's "
     "(completion, …), OpenRLHF's (queries, prompts, labels), EasyR1's (reward_inputs), slime's "
@@ -158,10 +158,10 @@ class BoundFunction:
         """
         parameters = self.signature.parameters
         named = dict(arguments)
-        for name, own_name in self.positional.items():
+        for name, form_name in self.positional.items():
             if name in arguments:
                 raise refusal(self.signature, f"{name} is a column of the rows")
-            named[name] = arguments[own_name]
+            named[name] = arguments[form_name]
         if not any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
             named = {name: value for name, value in named.items() if name in parameters}
         by_position = [
@@ -179,7 +179,7 @@ class BoundFunction:
 
 def refusal(signature: inspect.Signature, reason: str = "") -> CodeError:
     """Return the error of a function whose parameters cannot be bound. It shows the forms."""
-    text = f"a reward takes {_SHOWN_FORMS}, not {shortened(str(signature))}"
+    text = f"a reward takes {_FORMS_IN_WORDS}, not {shortened(str(signature))}"
     return CodeError(f"{reason}: {text}" if reason else text)
 
 
@@ -199,10 +199,10 @@ def bind(function: Callable[..., object]) -> BoundFunction:
         if names[:1] == [next(iter(form.values))] and form not in forms:
             forms.append(form)
     if len(forms) > 1:
-        shown = sorted(form.name for form in forms)
+        readings = sorted(form.name for form in forms)
         raise CodeError(
-            f"{shortened(str(signature))} can be read as {' and as '.join(shown)}; take the names "
-            "of one of them"
+            f"{shortened(str(signature))} can be read as {' and as '.join(readings)}; take the "
+            "names of one of them"
         )
     form = forms[0] if forms else PAIR
     bound = BoundFunction(function, form, signature)
@@ -216,20 +216,20 @@ def bind(function: Callable[..., object]) -> BoundFunction:
 def _by_position(signature: inspect.Signature, form: Form) -> dict[str, str]:
     """Return what two parameters without defaults stand for if the names of neither, or only of the
     other, are known. Return {} for any others."""
-    own_names = list(form.values)
+    form_names = list(form.values)
     required = [
         item.name
         for item in signature.parameters.values()
         if item.default is item.empty
         and item.kind in (item.POSITIONAL_ONLY, item.POSITIONAL_OR_KEYWORD)
-        and (item.name in own_names or item.name not in _KNOWN_NAMES)
+        and (item.name in form_names or item.name not in _KNOWN_NAMES)
     ]
-    if len(required) != len(own_names):
+    if len(required) != len(form_names):
         return {}
     positional = {
-        name: own_name
-        for name, own_name in zip(required, own_names, strict=True)
-        if name != own_name
+        name: form_name
+        for name, form_name in zip(required, form_names, strict=True)
+        if name != form_name
     }
     return {} if _KNOWN_NAMES & positional.keys() else positional
 

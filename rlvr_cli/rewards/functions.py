@@ -138,7 +138,7 @@ class FunctionsHere:
 
     def __call__(self, question: JsonObject) -> JsonObject:
         """Answer in the thread of this call. Coroutines run in a thread of their own."""
-        with _own_alarms():
+        with _alarm_restored():
             return self._answer(question, self._run_in_thread)
 
     def as_a_file(self, question: JsonObject, seconds: float) -> JsonObject:
@@ -160,7 +160,7 @@ class FunctionsHere:
 
 
 @contextmanager
-def _own_alarms() -> Iterator[None]:
+def _alarm_restored() -> Iterator[None]:
     """Take back the handler and the timer of SIGALRM if the block sets a handler, since later the
     signal is ours again (`core/signals.py`). Outside the main thread nothing can set one."""
     if not in_main_thread():
@@ -198,10 +198,10 @@ def _rewards(functions: Sequence[_Function], question: Question, run: Run) -> Re
             is_of_kind = isinstance(error, TypeError | AttributeError)
             if reason and is_of_kind:
                 break
-            other = f", since it fails on the other kind ({reason})" if reason else ""
+            note = f", since it fails on the other kind ({reason})" if reason else ""
             reason = error_in_words(error, function.file)
             if form.has_completions and not isinstance(error, CodeError):
-                reason += f"; its completions are {'chats' if as_chats else 'texts'}{other}"
+                reason += f"; its completions are {'chats' if as_chats else 'texts'}{note}"
             if not is_of_kind:
                 break
         else:

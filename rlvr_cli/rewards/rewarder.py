@@ -46,7 +46,7 @@ class Scores(NamedTuple):
     """What it gave each sample, or a text that says why there is nothing."""
 
 
-_MADE_RESPONSES = (
+_TRIAL_RESPONSES = (
     "<think>\nI work it out step by step.\n</think>\n<answer>\n{gold}\n</answer>",
     "I work it out step by step. The answer is $\\boxed{{gold}}$.\n#### {gold}",
 )
@@ -243,28 +243,29 @@ class Rewarder:
         lines: list[str] = []
         if not self.config.trial:
             return lines
-        responses = [text.replace("{gold}", problem.answer or "0") for text in _MADE_RESPONSES]
+        responses = [text.replace("{gold}", problem.answer or "0") for text in _TRIAL_RESPONSES]
         for callee in self._callees:
             earned = self._earned(callee, problem, responses)
             if earned != self._earned(callee, problem, responses):
                 continue
-            start = f"reward {printable(callee.term.name)}: two made responses earn"
+            name = printable(callee.term.name)
+            start = f"reward {name}: two made responses earn {_in_words(earned)}"
             if callee.term.is_object:
                 as_a_file = callee._replace(ask=self._ask_fork, threads=None)
-                other = self._earned_elsewhere(as_a_file, problem, responses)
-                if other is not None and other != earned:
+                earned_there = self._earned_elsewhere(as_a_file, problem, responses)
+                if earned_there is not None and earned_there != earned:
                     note = "" if in_main_thread() else f" ({NO_SIGNALS})"
                     lines.append(
-                        f"{start} {_in_words(earned)} here, and {_in_words(other)} where a file's "
-                        "functions run, in the main thread of a process of its own; the run goes "
-                        f"on with what they earn here{note}"
+                        f"{start} here, and {_in_words(earned_there)} where a file's functions run, "
+                        "in the main thread of a process of its own; the run goes on with what "
+                        f"they earn here{note}"
                     )
             if callee.about.has_completions and self._takes_chats.get((callee.term.name, True)):
-                other = self._earned_elsewhere(callee, problem, responses, as_chats=False)
-                if other is not None and other != earned:
+                earned_there = self._earned_elsewhere(callee, problem, responses, as_chats=False)
+                if earned_there is not None and earned_there != earned:
                     lines.append(
-                        f"{start} {_in_words(earned)} as chats, and {_in_words(other)} as texts; "
-                        "the completions of a chat are chats, as in TRL: read "
+                        f"{start} as chats, and {_in_words(earned_there)} as texts; the "
+                        "completions of a chat are chats, as in TRL: read "
                         'completion[-1]["content"]'
                     )
         return lines
