@@ -256,9 +256,9 @@ class Rewarder:
                 if earned_there is not None and earned_there != earned:
                     note = "" if in_main_thread() else f" ({NO_SIGNALS})"
                     lines.append(
-                        f"{start} here, and {_in_words(earned_there)} where a file's functions run, "
-                        "in the main thread of a process of its own; the run goes on with what "
-                        f"they earn here{note}"
+                        f"{start} here, and {_in_words(earned_there)} where a file's functions "
+                        "run, in the main thread of a process of its own; the run goes on with "
+                        f"what they earn here{note}"
                     )
             if callee.about.has_completions and self._takes_chats.get((callee.term.name, True)):
                 earned_there = self._earned_elsewhere(callee, problem, responses, as_chats=False)
