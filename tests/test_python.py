@@ -20,6 +20,7 @@ from small_runs import repeatable
 
 import rlvr_cli
 from rlvr_cli import Run, RunStoppedError, UserError, evaluate, sample, train
+from rlvr_cli.core.signals import NO_SIGNALS
 from rlvr_cli.data import chains
 
 SMALL = {"steps": 2, "prompts": 4, "n": 4, "max_tokens": 40, "seed": 1, "set": {"optim.lr": 1e-3}}
@@ -165,14 +166,21 @@ def test_a_function_object_gives_its_file_s_run_and_is_given_again_to_a_resume(t
     ]
 
 
-def test_a_run_says_which_rewards_run_in_this_process(capfd):
+def test_a_run_says_which_rewards_run_in_this_process_and_where_signals_do_not_work(capfd):
     names = {}
     exec("def untraced(problem, response): return 1.0", names)
-    train(reward=[names["untraced"], "format:0.5"], check=True, limit=4, show=True, max_tokens=8)
-    assert (
-        "1 x untraced (its text is not known, runs in this process, without limits) + 0.5 x format"
-        in " ".join(capfd.readouterr().err.split())
-    )
+    rewards = [names["untraced"], "format:0.5"]
+
+    def check():
+        train(reward=rewards, check=True, limit=4, show=True, max_tokens=8)
+
+    start = "1 x untraced (its text is not known, runs in this process, without limits"
+    check()
+    assert f"{start}) + 0.5 x format" in " ".join(capfd.readouterr().err.split())
+    thread = threading.Thread(target=check)
+    thread.start()
+    thread.join()
+    assert f"{start}, {NO_SIGNALS}) + 0.5 x format" in " ".join(capfd.readouterr().err.split())
 
 
 def test_rows_are_read_up_to_the_limit_only():
