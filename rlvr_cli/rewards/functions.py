@@ -12,15 +12,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from rlvr_cli.algorithm.reward import RewardObjects
 from rlvr_cli.core.code import CodeError, error_in_words, find_function
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import format_value, shortened
 from rlvr_cli.core.types import PROBLEM_SET
+
+if TYPE_CHECKING:  # it would load the tables of all algorithms into each worker
+    from rlvr_cli.algorithm.reward import RewardObjects
 
 GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
@@ -130,7 +132,7 @@ def answering(directory: str, specs: Sequence[str]) -> Callable[[JsonObject], Js
     return lambda question: _answer(loaded, question)
 
 
-def answering_here(objects: RewardObjects) -> Callable[[JsonObject], JsonObject]:
+def answering_here(objects: "RewardObjects") -> Callable[[JsonObject], JsonObject]:
     """Return the function that answers as a worker does, by function objects of this process.
 
     They get copies, as a worker's functions do, and have no limits.
