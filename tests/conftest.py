@@ -1,4 +1,4 @@
-"""Shared by all tests: no network, small models made on the spot, the command line as a process."""
+"""Shared by all tests: no network, the command line as a process, a finished run."""
 
 import json
 import os
@@ -11,22 +11,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ["OMP_NUM_THREADS"] = "1"  # several test processes share the cores
+# Several test processes share the cores. Torch reads it when it is first imported: not here, since
+# the tests of the verifier need none.
+os.environ["OMP_NUM_THREADS"] = "1"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's way with what it puts behind it
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 import smollm
-import torch
-from families import family_config
 from filelock import FileLock
 from forked import forked
 from hypothesis import settings
-from transformers import AutoModelForCausalLM, PreTrainedModel
 from typer.testing import CliRunner, Result
 
 from rlvr_cli.cli.main import app
-from rlvr_cli.model.packing import ATTENTION
 
 settings.register_profile("any_machine", deadline=None)  # a busy one takes its time
 settings.load_profile("any_machine")
@@ -53,32 +51,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     )
 
 
-def random_model(family: str = "qwen2-tied", seed: int = 0) -> PreTrainedModel:
-    """A model of a few thousand parameters whose next token is far from uniform."""
-    torch.manual_seed(seed)
-    config = family_config(family)
-    try:
-        model = AutoModelForCausalLM.from_config(config, attn_implementation=ATTENTION)
-    except ValueError:  # it has attention of its own
-        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager")
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.mul_(8)
-    return model.eval()
-
-
-def double_model(seed: int = 0) -> PreTrainedModel:
-    """A Qwen2 model in float64 throughout (transformers' own norm computes in float32)."""
-    model = random_model(seed=seed).double()
-    for name, module in list(model.named_modules()):
-        if type(module).__name__ == "Qwen2RMSNorm":
-            norm = torch.nn.RMSNorm(len(module.weight), module.variance_epsilon).double()
-            norm.weight = module.weight
-            model.set_submodule(name, norm)
-    return model
-
-
 def jsonl(*rows: object) -> str:
     """The rows as JSON lines."""
     return "".join(json.dumps(row) + "\n" for row in rows)
@@ -97,11 +69,6 @@ def refused(*args: object, stdin: str = "") -> str:
     assert (done.exit_code, done.stdout) == (2, ""), done.stderr
     (line,) = done.stderr.strip().splitlines()
     return line
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread() -> None:
-    torch.set_num_threads(1)
 
 
 Command = Callable[..., subprocess.CompletedProcess[str]]

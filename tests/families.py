@@ -1,36 +1,6 @@
 """Small random models of every family that the table in docs/models.md names."""
 
-from transformers import (
-    Cohere2Config,
-    CohereConfig,
-    DeepseekV3Config,
-    FalconH1Config,
-    Gemma2Config,
-    Gemma3TextConfig,
-    Glm4Config,
-    GPT2Config,
-    GPTNeoXConfig,
-    GptOssConfig,
-    GraniteConfig,
-    Lfm2Config,
-    LlamaConfig,
-    MambaConfig,
-    MiniCPM3Config,
-    MistralConfig,
-    MixtralConfig,
-    NemotronConfig,
-    Olmo2Config,
-    Olmo3Config,
-    Phi3Config,
-    PreTrainedConfig,
-    Qwen2Config,
-    Qwen2MoeConfig,
-    Qwen3Config,
-    Qwen3MoeConfig,
-    Qwen3NextConfig,
-    SmolLM3Config,
-    StableLmConfig,
-)
+import transformers
 
 VOCAB = 50
 WINDOW = 6
@@ -61,15 +31,15 @@ LATENT = {
 }
 
 FAMILIES = {
-    "llama": lambda: LlamaConfig(**SIZES, num_key_value_heads=4),
-    "qwen2-tied": lambda: Qwen2Config(**GROUPED, tie_word_embeddings=True),
-    "qwen2-untied": lambda: Qwen2Config(**GROUPED, tie_word_embeddings=False),
-    "qwen3": lambda: Qwen3Config(**SIZES, num_key_value_heads=1, head_dim=8),
-    "qwen2-moe": lambda: Qwen2MoeConfig(
+    "llama": lambda: transformers.LlamaConfig(**SIZES, num_key_value_heads=4),
+    "qwen2-tied": lambda: transformers.Qwen2Config(**GROUPED, tie_word_embeddings=True),
+    "qwen2-untied": lambda: transformers.Qwen2Config(**GROUPED, tie_word_embeddings=False),
+    "qwen3": lambda: transformers.Qwen3Config(**SIZES, num_key_value_heads=1, head_dim=8),
+    "qwen2-moe": lambda: transformers.Qwen2MoeConfig(
         **GROUPED, **EXPERTS, shared_expert_intermediate_size=16, decoder_sparse_step=1
     ),
-    "qwen3-moe": lambda: Qwen3MoeConfig(**GROUPED, **EXPERTS, head_dim=8),
-    "qwen3-next": lambda: Qwen3NextConfig(
+    "qwen3-moe": lambda: transformers.Qwen3MoeConfig(**GROUPED, **EXPERTS, head_dim=8),
+    "qwen3-next": lambda: transformers.Qwen3NextConfig(
         **GROUPED,
         **EXPERTS,
         head_dim=8,
@@ -80,20 +50,22 @@ FAMILIES = {
         linear_value_head_dim=8,
         layer_types=["linear_attention", "full_attention"],
     ),
-    "mistral-sliding": lambda: MistralConfig(**SLIDING),
-    "mixtral": lambda: MixtralConfig(**GROUPED, num_local_experts=4),
-    "gemma2": lambda: Gemma2Config(**SLIDING, **BOTH, query_pre_attn_scalar=8),
-    "gemma3": lambda: Gemma3TextConfig(**SLIDING, **BOTH, query_pre_attn_scalar=8),
-    "phi3": lambda: Phi3Config(**GROUPED),
-    "olmo2": lambda: Olmo2Config(**GROUPED),
-    "olmo3": lambda: Olmo3Config(**GROUPED, sliding_window=WINDOW, **BOTH),
-    "smollm3": lambda: SmolLM3Config(**GROUPED, no_rope_layers=[1, 0]),
-    "granite": lambda: GraniteConfig(
+    "mistral-sliding": lambda: transformers.MistralConfig(**SLIDING),
+    "mixtral": lambda: transformers.MixtralConfig(**GROUPED, num_local_experts=4),
+    "gemma2": lambda: transformers.Gemma2Config(**SLIDING, **BOTH, query_pre_attn_scalar=8),
+    "gemma3": lambda: transformers.Gemma3TextConfig(**SLIDING, **BOTH, query_pre_attn_scalar=8),
+    "phi3": lambda: transformers.Phi3Config(**GROUPED),
+    "olmo2": lambda: transformers.Olmo2Config(**GROUPED),
+    "olmo3": lambda: transformers.Olmo3Config(**GROUPED, sliding_window=WINDOW, **BOTH),
+    "smollm3": lambda: transformers.SmolLM3Config(**GROUPED, no_rope_layers=[1, 0]),
+    "granite": lambda: transformers.GraniteConfig(
         **GROUPED, logits_scaling=4.0, residual_multiplier=0.5, embedding_multiplier=3.0
     ),
-    "glm4": lambda: Glm4Config(**GROUPED, head_dim=8),
-    "gpt-oss": lambda: GptOssConfig(**SLIDING, **BOTH, num_local_experts=4, num_experts_per_tok=2),
-    "deepseek-v3": lambda: DeepseekV3Config(
+    "glm4": lambda: transformers.Glm4Config(**GROUPED, head_dim=8),
+    "gpt-oss": lambda: transformers.GptOssConfig(
+        **SLIDING, **BOTH, num_local_experts=4, num_experts_per_tok=2
+    ),
+    "deepseek-v3": lambda: transformers.DeepseekV3Config(
         **SIZES,
         **LATENT,
         n_routed_experts=4,
@@ -104,12 +76,12 @@ FAMILIES = {
         moe_intermediate_size=16,
         first_k_dense_replace=1,
     ),
-    "minicpm3": lambda: MiniCPM3Config(**SIZES, **LATENT),
-    "cohere": lambda: CohereConfig(**GROUPED, logit_scale=0.25),
-    "cohere2": lambda: Cohere2Config(**SLIDING, **BOTH, logit_scale=0.25),
-    "stablelm": lambda: StableLmConfig(**GROUPED),
-    "nemotron": lambda: NemotronConfig(**GROUPED),
-    "falcon-h1": lambda: FalconH1Config(
+    "minicpm3": lambda: transformers.MiniCPM3Config(**SIZES, **LATENT),
+    "cohere": lambda: transformers.CohereConfig(**GROUPED, logit_scale=0.25),
+    "cohere2": lambda: transformers.Cohere2Config(**SLIDING, **BOTH, logit_scale=0.25),
+    "stablelm": lambda: transformers.StableLmConfig(**GROUPED),
+    "nemotron": lambda: transformers.NemotronConfig(**GROUPED),
+    "falcon-h1": lambda: transformers.FalconH1Config(
         **GROUPED,
         mamba_d_ssm=32,
         mamba_n_heads=4,
@@ -118,8 +90,8 @@ FAMILIES = {
         mamba_n_groups=1,
         mamba_chunk_size=8,
     ),
-    "lfm2": lambda: Lfm2Config(**GROUPED, layer_types=["conv", "full_attention"]),
-    "mamba": lambda: MambaConfig(
+    "lfm2": lambda: transformers.Lfm2Config(**GROUPED, layer_types=["conv", "full_attention"]),
+    "mamba": lambda: transformers.MambaConfig(
         vocab_size=VOCAB,
         hidden_size=32,
         state_size=8,
@@ -128,7 +100,7 @@ FAMILIES = {
         eos_token_id=1,
         pad_token_id=0,
     ),
-    "gpt2": lambda: GPT2Config(
+    "gpt2": lambda: transformers.GPT2Config(
         vocab_size=VOCAB,
         n_embd=32,
         n_layer=2,
@@ -137,10 +109,10 @@ FAMILIES = {
         bos_token_id=None,
         eos_token_id=1,
     ),
-    "gpt-neox": lambda: GPTNeoXConfig(**SIZES),
+    "gpt-neox": lambda: transformers.GPTNeoXConfig(**SIZES),
 }
 
 
-def family_config(family: str) -> PreTrainedConfig:
+def family_config(family: str) -> transformers.PreTrainedConfig:
     """Make the configuration of a family's small model."""
     return FAMILIES[family]()

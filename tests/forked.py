@@ -15,17 +15,18 @@ import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
-import transformers  # noqa: F401  (imported here once, so that no fork has to)
-
 from rlvr_cli.__main__ import main
-from rlvr_cli.algorithm import parts  # noqa: F401  (the same)
-from rlvr_cli.evaluation import publish  # noqa: F401  (the same)
-from rlvr_cli.program import eval, local, recorded, train  # noqa: F401  (the same)
-from rlvr_cli.rewards import rewarder  # noqa: F401  (the same)
 
+SHARED = (
+    "transformers",
+    *("rlvr_cli.algorithm.parts", "rlvr_cli.evaluation.publish", "rlvr_cli.rewards.rewarder"),
+    *(f"rlvr_cli.program.{name}" for name in ("eval", "local", "recorded", "train")),
+)
+"""What the first fork imports in this process, so that no fork has to."""
 PATIENCE = 6
 """A command may take so many times its processor time: other processes compete for the cores."""
 
@@ -64,6 +65,8 @@ class Fork:
         process. `stdout` and `stderr` are descriptors, or a file to write to. `closed` are standard
         streams that are closed at its start; `unread` is the end of a pipe that is ours alone.
         """
+        for module in SHARED:
+            import_module(module)
         self.seconds = seconds
         self._out, self._err = (tempfile.TemporaryFile() for _ in range(2))  # noqa: SIM115
         with tempfile.TemporaryFile() as given:

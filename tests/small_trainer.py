@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from conftest import random_model
+from small_models import random_model
 from transformers import PreTrainedModel
 
 from rlvr_cli.config import resolve, set_layer

@@ -66,6 +66,7 @@ def test_the_committed_outputs_are_those_of_its_cells():
     assert not re.search(r"/(home|root|tmp|work|usr)\b", NOTEBOOK.read_text())
 
 
+@pytest.mark.slow
 def test_every_cell_runs_and_shows_its_figures(tmp_path):
     notebook = nbformat.read(NOTEBOOK, as_version=4)
     for cell in notebook.cells:

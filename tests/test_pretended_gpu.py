@@ -90,6 +90,8 @@ KINDS = {
 """One of a decoded token, a token late, and 5 more; one of a model for log-probabilities; one of an
 optimizer step and 2 of what is kept of the responses; one at the end of every phase. With weights
 on the CPU more than one a parameter and pass, which is what it costs."""
+SLOW = ("ppo-shared", "weights", "recompute")
+"""Their waits are those of `ppo` and of `dapo`, and only `make test-all` counts them."""
 FAULTS = {
     "a column that is not sent": (
         update.Updater,
@@ -152,7 +154,10 @@ def metrics(place: Path) -> list[dict]:
     return [json.loads(line) for line in (place / "run" / "metrics.jsonl").open()]
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in KINDS],
+)
 def test_a_step_mixes_no_devices_and_waits_as_often_as_stated(name, models, tmp_path):
     kind = KINDS[name]
     options = command(tmp_path, models, "--steps", "1", *kind.options.split())

@@ -122,6 +122,8 @@ def test_a_function_object_gives_its_file_s_run_and_is_given_again_to_a_resume(t
     code = textwrap.dedent(inspect.getsource(brevity))
     (tmp_path / "own.py").write_text(code)
     flags = ("--reward", "math", "--reward", "own.py:brevity:0.5", "--out", "theirs")
+    one = {"set": {**SMALL["set"], "reward.workers": 1}}
+    flags += ("--set", "reward.workers=1")
     done = forked(["train", "-", *SMALL_FLAGS, *flags], tmp_path, jsonl(*ROWS).encode())
     assert done.rc == 0, done.err
 
@@ -131,7 +133,7 @@ def test_a_function_object_gives_its_file_s_run_and_is_given_again_to_a_resume(t
     mine = tmp_path / "mine"
     rewards = ["math", (brevity, 0.5)]
     with pytest.raises(SystemExit, match="5"):
-        train(ROWS, reward=rewards, out=mine, on_step=leave, **SMALL)
+        train(ROWS, reward=rewards, out=mine, on_step=leave, **{**SMALL, **one})
     assert (mine / "checkpoints" / "step-1").is_dir()
     line = "its rewards are function objects; go on from Python"
     done = forked(["train", "--resume", "mine"], tmp_path)
@@ -203,12 +205,11 @@ def test_a_check_makes_no_run(tmp_path):
 def test_the_script_of_the_page_runs(tmp_path):
     page = Path(rlvr_cli.__file__).parents[1] / "docs" / "python.md"
     (script,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    steps = done.stdout.splitlines()
+    done = forked((), tmp_path, program=lambda: exec(script, {"__name__": "__main__"}))
+    assert done.rc == 0, done.err
+    steps = done.out.splitlines()
     assert [line.split()[0] for line in steps if line[:2] in ("1 ", "2 ")] == ["1", "2"]
-    assert "runs/mine [" in done.stdout
+    assert "runs/mine [" in done.out
     assert (tmp_path / "runs" / "mine" / "summary.json").exists()
 
 
@@ -269,7 +270,7 @@ def test_a_run_is_evaluated_and_sampled_as_by_the_command(commands_run, tmp_path
 def test_a_mistake_is_the_commands_line_as_an_exception(settings, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UserError) as caught:
-        train(**settings)
+        train(**{"limit": 8, **settings})
     assert str(caught.value).startswith(line)
     assert list(tmp_path.iterdir()) == []
 

@@ -64,7 +64,7 @@ def small(tmp_path_factory):
     return make
 
 
-SHORT = ("--prompts", 2, "-n", 4, "--max-tokens", 16, "--set", "eval.limit=0")
+SHORT = ("--prompts", 2, "-n", 4, "--max-tokens", 16, "--set", "eval.limit=0", "--limit", 64)
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)

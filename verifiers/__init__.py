@@ -44,7 +44,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         for module in map(import_module, _MODULES):
             if hasattr(module, name):
-                return getattr(module, name)
+                globals()[name] = getattr(module, name)  # the next use finds it without a search
+                return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -13,11 +13,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, S
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel
 
-from rlvr_cli.algorithm.reward import RewardObjects
 from rlvr_cli.core.code import CodeError, error_in_words, find_function, import_ahead
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.signals import in_main_thread
@@ -31,6 +30,9 @@ from rlvr_cli.rewards.forms import (
     bind,
     kinds_of_completions,
 )
+
+if TYPE_CHECKING:  # it would load the tables of all algorithms into each worker
+    from rlvr_cli.algorithm.reward import RewardObjects
 
 GROUP = "rlvr.rewards"
 """The entry points at which an installed package names its rewards."""
@@ -119,7 +121,7 @@ class FunctionsHere:
     They get copies, as a worker's functions do, and have no limits.
     """
 
-    def __init__(self, objects: RewardObjects) -> None:
+    def __init__(self, objects: "RewardObjects") -> None:
         self._loaded: list[_Function] = []
         self._error: str | None = None
         self._loops = ThreadPoolExecutor(1, thread_name_prefix="reward-loop")

@@ -6,14 +6,14 @@ import json
 import os
 import shlex
 import signal
-import subprocess
-import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 from conftest import invoke, refused
+from forked import Fork, forked
 from small_runs import made_metrics, made_row, made_run, write_rows
 
 import rlvr_cli
@@ -22,6 +22,8 @@ from rlvr_cli.config import as_yaml, resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.estimators import student
 from rlvr_cli.program.ablate import Wishes, merged, plan_of, read_wishes
+from rlvr_cli.ranks.launch import LAUNCHER
+from rlvr_cli.runs import ablation
 from rlvr_cli.runs.ablation import deviation_from_plan, run_figures
 
 PLANS = sorted((Path(rlvr_cli.__file__).parents[1] / "recipes" / "ablations").glob("*.yaml"))
@@ -129,21 +131,58 @@ def shares(run: Path, name: str) -> dict[str, float]:
     return {problem: fmean(rights) for problem, rights in by_problem.items()}
 
 
-def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(tmp_path):
+class ForkedRun(Fork):
+    """A run that begins as a fork of its ablation, which spares it the seconds of the imports."""
+
+    def __init__(self, run: Path, options: Iterable[str]) -> None:
+        environment = {"OMP_NUM_THREADS": "1", LAUNCHER: str(os.getpid())}
+        with run.with_name(f"{run.name}.log").open("wb") as log:
+            super().__init__(
+                ["train", *options],
+                Path.cwd(),
+                stdout=os.devnull,
+                stderr=log.fileno(),
+                environment=environment,
+            )
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self) -> None:
+        while self.poll() is None:
+            time.sleep(0.01)
+
+    def terminate(self) -> None:
+        os.kill(self.pid, signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    "runs_are_forks", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["forks", "started"]
+)
+def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(
+    runs_are_forks, tmp_path, monkeypatch
+):
     """Two arms by two seeds of two steps. The difference at equal steps is recomputed by hand."""
+    if runs_are_forks:
+        monkeypatch.setattr(ablation, "_start", ForkedRun)
     sizes = ["rollout.prompts=4", "rollout.samples=4", "eval.limit=12", "eval.every=1"]
-    command = [sys.executable, "-m", "rlvr_cli", "ablate", "--arm", "slow: optim.lr=1e-6"]
+    sizes.append("data.limit=32")
+    command = ["ablate", "--arm", "slow: optim.lr=1e-6"]
     command += ["--base", "grpo", "--seeds", "0,1", "--steps", "2", "--jobs", "2", "--out", "out"]
     command += [part for size in sizes for part in ("--set", size)]
     out = tmp_path / "out"
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as process:
-        while not list(out.glob("*-0/checkpoints/step-*")):
-            assert process.poll() is None
-            time.sleep(0.05)
-        os.kill(process.pid, signal.SIGKILL)
+    process = Fork(command, tmp_path)
+    process.await_(lambda: bool(list(out.glob("*-0/checkpoints/step-*"))))
+    os.kill(process.pid, signal.SIGKILL)
+    process.done()
     assert not (out / "table.csv").exists()
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    resumed = forked(command, tmp_path)
+    assert resumed.rc == 0, resumed.err
     assert any("resume" in log.read_text() for log in out.glob("*-0.log"))
     stamps = {path: path.stat().st_mtime_ns for path in out.glob("*-?/summary.json")}
     assert len(stamps) == 4
@@ -166,13 +205,13 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(tmp_path):
     assert (out / "picture.svg").read_text().count("<polygon") == 6  # two arms in three panels
     assert r"\begin{tabular}{lrrrrrr}" in (out / "table.tex").read_text()
 
-    again = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "all 4 are there" in again.stderr
+    repeated = forked(command, tmp_path)
+    assert "all 4 are there" in repeated.err
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
     shown = invoke("show", str(out))
     assert "less grpo [95 %]" in shown.stdout
     assert "have ended" not in shown.stdout
-    assert "could show nothing: 2 seeds tell no difference" in " ".join(done.stderr.split())
+    assert "could show nothing: 2 seeds tell no difference" in " ".join(resumed.err.split())
     assert invoke("show", str(out), "--html", str(tmp_path / "page.html")).exit_code == 0
     assert "<polygon" in (tmp_path / "page.html").read_text()
     (out / "slow-1" / "summary.json").unlink()

@@ -7,6 +7,7 @@ import pytest
 from conftest import invoke, refused
 
 PROBLEMS = 11
+ONE = ("--set", "reward.workers=1")
 LAST_NUMBER = """
 import re
 def reward(problem, response):
@@ -48,7 +49,7 @@ def here(tmp_path, monkeypatch):
 
 def audited(*args, exit_code=0, data=("--data", "p.jsonl")):
     """The figures, with the checks and the rows of each by name."""
-    done = invoke("audit", *data, *args, "--format", "json", "-q", "--set", "reward.workers=2")
+    done = invoke("audit", *data, *args, "--format", "json", "-q", *ONE)
     assert done.exit_code == exit_code, done.stderr
     figures = json.loads(done.stdout)
     figures["judgements"] = {check["name"]: check["judgement"] for check in figures["checks"]}
@@ -125,7 +126,8 @@ def substring_is_found(figures):
 
 
 def test_a_substring_pays_every_number_at_once_and_a_thought():
-    substring_is_found(audited(*reward_file(SUBSTRING)))
+    """What is bad is an exit code too, where it is asked for."""
+    substring_is_found(audited("--strict", *reward_file(SUBSTRING), exit_code=1))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -184,14 +186,9 @@ def reward(problem, response):
     assert "line 4: LookupError: nothing to read" in tally["examples"][0]["reason"]
 
 
-def test_strict_is_an_exit_code():
-    audited("--strict", "--set", "data.answer_format=boxed")
-    audited("--strict", *reward_file(SUBSTRING), exit_code=1)
-
-
 def test_without_a_plain_answer_that_is_paid_nothing_else_is_asked():
     code = "def reward(problem, response): return float(f'={problem[\"answer\"]}=' in response)"
-    done = invoke("audit", "--data", "p.jsonl", *reward_file(code), "--strict")
+    done = invoke("audit", "--data", "p.jsonl", *reward_file(code), "--strict", *ONE)
     assert done.exit_code == 1
     assert "a plain right answer earns no more than a wrong one on 11 of 11 problems" in done.stdout
     assert "--way" in done.stdout
@@ -215,7 +212,7 @@ def test_responses_are_compared_with_our_verifier():
 
 
 def test_the_page_names_the_worst_rows_with_an_example():
-    done = invoke("audit", "--data", "p.jsonl", *reward_file(LAST_NUMBER))
+    done = invoke("audit", "--data", "p.jsonl", *reward_file(LAST_NUMBER), *ONE)
     assert done.exit_code == 0
     lines = done.stdout.splitlines()
     assert lines[0] == "reward     mine.py on 11 problems of p.jsonl"
@@ -245,7 +242,7 @@ def test_bad_input_gets_one_line(args, expected):
 
 def test_a_reward_that_always_fails_gets_one_line():
     args = reward_file("def reward(problem, response): return problem['gold']")
-    line = refused("audit", "--data", "p.jsonl", *args, "-q")
+    line = refused("audit", "--data", "p.jsonl", *args, "-q", *ONE)
     assert "no response got a reward: reward mine.py: line 1: KeyError: 'gold' (problem p10" in line
 
 

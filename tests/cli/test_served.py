@@ -89,25 +89,29 @@ def test_what_has_a_reply_is_kept_and_only_the_rest_is_asked_again(rlvr, running
 
 def test_neither_a_server_nor_a_file_of_responses_needs_torch(running, sums):
     code = (
-        "import sys; from rlvr_cli.__main__ import main\n"
-        "try:\n    main()\n"
-        "finally:\n    print({'torch', 'transformers', 'vllm'} & set(sys.modules))"
+        "import json, sys\n"
+        "from rlvr_cli.__main__ import main\n"
+        "for command in json.loads(sys.argv[1]):\n"
+        "    sys.argv = ['rlvr', *command]\n"
+        "    try:\n        main()\n"
+        "    except SystemExit as end:\n        assert not end.code\n"
+        "    print({'torch', 'transformers', 'vllm'} & set(sys.modules))"
     )
     row = {"problem": "1 + 1?", "answer": "2", "response": "\\boxed{2}"}
     sums.with_name("made.jsonl").write_text(jsonl(row))
-    for arguments in (
+    commands = (
+        ["eval", "--responses", "made.jsonl", "--out", "judged"],
         ["eval", sums.name, *served(running), "--out", "result"],
         ["sample", sums.name, *served(running), "--out", "rows.jsonl"],
-        ["eval", "--responses", "made.jsonl", "--out", "judged"],
-    ):
-        done = subprocess.run(
-            [sys.executable, "-c", code, *arguments],
-            capture_output=True,
-            text=True,
-            cwd=sums.parent,
-            check=True,
-        )
-        assert done.stdout.strip() == "set()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        cwd=sums.parent,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["set()"] * 3
 
 
 def test_a_name_that_looks_like_a_path_is_the_servers(rlvr, running, sums):

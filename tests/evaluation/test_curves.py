@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 from rlvr_cli.core.step_figures import StepFigures, UpdateFigures
-from rlvr_cli.evaluation.curves import MeasuredRun, Point, compare_arms
+from rlvr_cli.evaluation.curves import (
+    STEPS,
+    MeasuredRun,
+    Point,
+    compare_arms,
+    curve,
+    ends_of,
+    interpolate,
+    mean_of,
+    on_a_grid,
+    smoothed,
+)
 from rlvr_cli.evaluation.estimators import crossed_difference, detectable, student
 from rlvr_cli.evaluation.picture import picture
 
@@ -40,6 +51,56 @@ def test_a_difference_is_taken_where_all_have_been():
     assert found["base", "steps"].pass_at_1 == pytest.approx((0.5 + 0.75) / 2)
     values = [found["arm", unit].difference.value for unit in ("steps", "seconds", "tokens")]
     assert values == pytest.approx([0.375, 0.5625, 0.0])
+
+
+def entropies(*values: float | None) -> MeasuredRun:
+    """A run whose steps from 1 on have these entropies."""
+    figures = [
+        StepFigures(step, update=UpdateFigures(entropy=value))
+        for step, value in enumerate(values, 1)
+    ]
+    return MeasuredRun([], figures)
+
+
+def test_five_steps_are_one_point_of_a_smoothed_curve():
+    """By hand: (1 + 2 + 3 + 4 + 5) / 5 = 3, then (10 + 20) / 2 of the two steps that have it. The
+    eleventh step has no fifth beside it, and five steps without a figure are no point."""
+    run = entropies(1, 2, 3, 4, 5, 10, None, 20, None, None, 99)
+    assert smoothed(run, "entropy") == [(5, 3.0), (10, 15.0)]
+    assert smoothed(entropies(*[None] * 5, *[2.0] * 5), "entropy") == [(10, 2.0)]
+    assert smoothed(entropies(), "entropy") == []
+    assert mean_of(run, "entropy", after=1, last=3) == 2.5  # of steps 2 and 3
+    assert mean_of(run, "entropy", after=8, last=10) is None
+
+
+def test_curves_meet_on_a_grid_where_both_have_been():
+    """By hand: from 10, where the second begins, to 70, where the first ends, are 30 parts of 2."""
+    first = [(0.0, 0.0), (70.0, 7.0)]
+    second = [(10.0, 1.0), (40.0, 1.0), (100.0, 3.0)]
+    grid = on_a_grid([first, second])
+    assert [place for place, _ in grid] == [10.0 + 2 * n for n in range(31)]
+    assert grid[0][1] == pytest.approx([1.0, 1.0])
+    assert grid[15][1] == pytest.approx([4.0, 1.0])
+    assert grid[30][1] == pytest.approx([7.0, 2.0])
+    assert on_a_grid([]) == []
+
+
+def test_a_value_between_two_points_lies_on_their_line():
+    points = [(0.0, 1.0), (10.0, 2.0), (10.0, 5.0), (20.0, 7.0)]
+    values = [interpolate(points, x) for x in (0.0, 5.0, 10.0, 15.0, 20.0, 30.0)]
+    assert values == [1.0, 1.5, 2.0, 6.0, 7.0, 7.0]
+
+
+def test_a_curve_leaves_out_what_was_not_judged():
+    points = [Point(0, 0.0, 0, 0.25), Point(5, 1.0, 10, None), Point(9, 2.0, 20, 0.5)]
+    measured = MeasuredRun(points, [])
+    assert curve(measured, STEPS) == [(0, 0.25), (9, 0.5)]
+    ends = ends_of([measured, MeasuredRun(points[:2], [])])
+    assert {axis.unit: end for axis, end in ends.items()} == {
+        "steps": 5,
+        "seconds": 1.0,
+        "tokens": 10,
+    }
 
 
 def test_seeds_that_only_one_arm_has_are_not_paired():

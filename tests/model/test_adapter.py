@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from conftest import random_model
+from small_models import random_model
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.model.adapter import (

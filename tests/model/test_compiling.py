@@ -4,8 +4,8 @@ import shutil
 
 import pytest
 import torch
-from conftest import random_model
 from families import VOCAB
+from small_models import random_model
 from small_samples import Row, samples_of
 
 from rlvr_cli.model import compiling

@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 import torch
-from conftest import random_model
 from families import FAMILIES, VOCAB
+from small_models import random_model
 from small_samples import Row, samples_of
 
 from rlvr_cli.core.errors import UserError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import random_model
+from small_models import random_model
 from transformers import GenerationConfig
 
 import rlvr_cli

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import double_model, random_model
 from families import VOCAB
+from small_models import double_model, random_model
 from small_samples import Row, samples_of
 from torch.distributed.tensor import DTensor
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import random_model
 from safetensors.torch import load_file
 from side_by_side import side_by_side
+from small_models import random_model
 from test_checkpoint import CONFIG, policy, state
 from transformers import AutoModelForCausalLM, PreTrainedModel
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import random_model
 from families import FAMILIES
 from safetensors.torch import load_file, save_file
 from side_by_side import side_by_side
+from small_models import random_model
 from small_runs import repeatable
 from small_trainer import has_even, make_trainer, steps, weights
 from torch.distributed.tensor import DTensor

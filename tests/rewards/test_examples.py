@@ -1,6 +1,8 @@
 """The rewards in examples/: a judge that is asked over the network, and a classifier."""
 
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -22,11 +24,24 @@ MIB = 16_384
 """Of addresses, of which torch reserves more than it uses."""
 
 
-def rewarded(file: Path, *responses: str) -> tuple[list, dict]:
-    """The rewards of responses to the sum, and what a run would log of them."""
-    config = RewardConfig(functions=(str(file),), workers=1, memory_mb=MIB, timeout=60.0)
+def loaded(file: Path) -> ModuleType:
+    """An example as a module of this process."""
+    spec = spec_from_file_location(file.stem, file)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def rewarded(example: Path | ModuleType, *responses: str) -> tuple[list, dict]:
+    """The rewards of responses to the sum, and what a run would log of them: by a file, which a
+    process of its own loads, or by the function of a module, which needs none."""
+    if isinstance(example, Path):
+        functions, objects = (str(example),), {}
+    else:
+        functions, objects = ("function judge",), {"judge": example.reward}
+    config = RewardConfig(functions=functions, workers=1, memory_mb=MIB, timeout=60.0)
     group = made_group("sum", *[RIGHT] * len(responses))
-    with Rewarder(config) as rewarder:
+    with Rewarder(config, objects=objects) as rewarder:
         group = rewarder.reward(group, rewarder.start(SUM, responses))
     return [rollout.reward for rollout in group.rollouts], rollout_metrics([group])
 
@@ -37,16 +52,20 @@ def judge(monkeypatch):
     pytest.importorskip("openai")
     with faulty_server(seconds=0.3) as server:
 
-        def ask(kind: str, *responses: str, file: Path = JUDGE):
+        def ask(kind: str, *responses: str, is_file: bool = False, **constants: object):
             monkeypatch.setenv("JUDGE_URL", server.url(kind))
-            return *rewarded(file, *responses), server
+            example = JUDGE if is_file else loaded(JUDGE)
+            for name, value in constants.items():
+                monkeypatch.setattr(example, name, value)
+            rewards, metrics = rewarded(example, *responses)
+            return rewards, metrics, server
 
         yield ask
 
 
 @pytest.mark.parametrize("kind", ["", "busy", "bursts", "cut"])
 def test_a_judge_marks_a_group_and_tries_again(judge, kind):
-    rewards, metrics, server = judge(kind, "it is 3", "0", "7", "8", "one")
+    rewards, metrics, server = judge(kind, "it is 3", "0", "7", "8", "one", is_file=kind == "busy")
     # 2 + 1 of the problem and the numbers of the response, in tenths; 11 is no mark.
     assert rewards == [0.6, 0.3, 1.0, None, 0.3]
     assert metrics.rewards["judge/failed"] == pytest.approx(0.2)
@@ -64,12 +83,9 @@ def test_a_judge_that_fails_gives_no_verdict(judge, kind):
     assert len(server.seen) == 2 * (3 if kind == "broken" else 1)
 
 
-def test_a_judge_is_not_waited_for_longer_than_its_bound(judge, tmp_path):
-    source = JUDGE.read_text()
-    assert source.count("SECONDS = 8") == 1
-    impatient = tmp_path / "judge.py"
-    impatient.write_text(source.replace("SECONDS = 8", "SECONDS = 0.05"))
-    assert judge("", "3", file=impatient)[0] == [None]  # the server takes 0.3 s
+def test_a_judge_is_not_waited_for_longer_than_its_bound(judge):
+    assert JUDGE.read_text().count("SECONDS = 8") == 1
+    assert judge("", "3", SECONDS=0.05)[0] == [None]  # the server takes 0.3 s
 
 
 def test_a_judge_sends_no_more_than_its_bounds(judge):
@@ -81,7 +97,7 @@ def test_a_judge_sends_no_more_than_its_bounds(judge):
 
 def test_a_wrong_model_or_key_ends_the_run_with_a_line(judge):
     with pytest.raises(UserError, match=r"judge\.py: line [0-9]+: NotFoundError: .*no such model"):
-        judge("gone", "3")
+        judge("gone", "3", is_file=True)
 
 
 @pytest.fixture
@@ -121,5 +137,6 @@ def test_a_classifier_scores_problem_and_response(classifier):
 
 def test_a_model_without_a_score_is_no_classifier(monkeypatch):
     monkeypatch.setenv("REWARD_MODEL", str(model_directory(TINY)))
-    with pytest.raises(UserError, match=r"is no classifier: it has no \['score.weight'\]"):
-        rewarded(CLASSIFIER, "3")
+    example = loaded(CLASSIFIER)
+    with pytest.raises(ValueError, match=r"is no classifier: it has no \['score.weight'\]"):
+        example.reward({"problem": "2 + 1"}, "3")

@@ -5,8 +5,9 @@ import hashlib
 import inspect
 import os
 import signal
+import sys
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from small_groups import RIGHT, WRONG, made_group, made_prompt
@@ -18,6 +19,8 @@ from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Completion, Problem
 from rlvr_cli.evaluation.measure import rollout_metrics
+from rlvr_cli.rewards.forms import Question
+from rlvr_cli.rewards.functions import answering
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.rollout.sampler import Sampler
 from verifiers import Verdict
@@ -190,7 +193,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize(("code", "message"), BAD.values(), ids=BAD)
+@pytest.mark.parametrize(("code", "message"), [BAD["raises"], BAD["beyond texts"]])
 def test_what_is_no_reward_is_one_line_that_names_the_problem(make_rewarder, code, message):
     rewarder = make_rewarder(f"def {code}")
     with pytest.raises(UserError) as refused:
@@ -199,6 +202,22 @@ def test_what_is_no_reward_is_one_line_that_names_the_problem(make_rewarder, cod
     assert line.startswith(f"reward my.py: {message}")
     assert line.endswith("(problem a7)")
     assert "\n" not in line
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_a_file_says_amiss_is_what_its_worker_replies(kind, tmp_path, monkeypatch):
+    """The function that a worker answers with, in this process, which loads no name twice."""
+    code, message = BAD[kind]
+    file = f"amiss_{list(BAD).index(kind)}.py"
+    (tmp_path / file).write_text(f"def {code}")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    problem = {"id": "a7", "problem": "1 + 1", "answer": "2"}
+    question = Question(function=0, rows=[problem, problem], responses=["text", "text"])
+    reply = answering(str(tmp_path), [file])(asdict(question))
+    assert reply["error"].startswith(message)
+    assert "\n" not in reply["error"]
 
 
 @pytest.mark.parametrize(("code", "message"), BAD.values(), ids=BAD)
@@ -458,25 +477,29 @@ def test_rewards_in_places_are_weighed_and_their_sum_is_the_reward(make_rewarder
 
 
 @pytest.mark.parametrize("preset", ALGORITHMS)
-def test_places_are_refused_where_an_advantage_is_one_number_a_response(make_rewarder, preset):
+def test_places_are_refused_where_an_advantage_is_one_number_a_response(preset):
     advantage = ALGORITHMS[preset].advantage
     if not advantage.reads_rewards:
         return  # its rewards are refused before a function is loaded
-    code = "def reward(problem, response): return []"
-    rewarder = make_rewarder(code, "my.py", advantage=advantage)
-    if not advantage.needs_group:
-        assert rewarded(rewarder, made_group("a7", RIGHT)).rollouts[0].reward == 0
-        return
-    with pytest.raises(UserError) as refused:
-        rewarded(rewarder, made_group("a7", RIGHT))
+
+    def rewarder(*functions: str) -> Rewarder:
+        config = RewardConfig(functions=functions)
+        return Rewarder(config, 10, advantage, objects={"f": lambda problem, response: []})
+
+    with rewarder("function f") as trained:
+        if not advantage.needs_group:
+            assert rewarded(trained, made_group("a7", RIGHT)).rollouts[0].reward == 0
+            return
+        with pytest.raises(UserError) as refused:
+            rewarded(trained, made_group("a7", RIGHT))
     line = str(refused.value)
     assert line.startswith(
-        f"reward my.py: it returned rewards in places, and advantage {advantage.kind} is one "
+        f"reward function f: it returned rewards in places, and advantage {advantage.kind} is one "
         "number a response: use gae, return, batch_baseline"
     )
     assert line.endswith(", or return their sum (problem a7)")
-    only_logged = make_rewarder(code, "my.py:0", "math", advantage=advantage)
-    assert rewarded(only_logged, made_group("a7", RIGHT)).rollouts[0].reward == 1
+    with rewarder("function f:0", "math") as only_logged:
+        assert rewarded(only_logged, made_group("a7", RIGHT)).rollouts[0].reward == 1
 
 
 def test_a_file_that_changes_is_not_the_one_that_the_run_began_with(make_rewarder, tmp_path):

@@ -4,7 +4,7 @@ import re
 from importlib import util
 
 import pytest
-from conftest import random_model
+from small_models import random_model
 
 from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.model.pretrained import described_model

@@ -9,10 +9,9 @@ from copy import deepcopy
 
 import pytest
 import torch
-from conftest import random_model
 from families import VOCAB
 from pretended_gpu import on_pretended_gpu
-from small_models import save_small_model
+from small_models import random_model, save_small_model
 from small_trainer import has_even, make_trainer
 from transformers import PreTrainedModel
 

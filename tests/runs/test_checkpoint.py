@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 import yaml
-from conftest import random_model
 from hypothesis import given
 from hypothesis import strategies as st
+from small_models import random_model
 from small_trainer import SMALL
 from transformers import AutoModelForCausalLM
 

@@ -1,7 +1,7 @@
 """The memory of a run: what is refused, what is said of it, and what `auto` makes of it."""
 
 import pytest
-from conftest import random_model
+from small_models import random_model
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import UserError

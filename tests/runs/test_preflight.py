@@ -233,7 +233,13 @@ def test_a_correction_is_tried_on_rewards_in_places_and_on_no_response_too(tmp_p
         reward = tmp_path / f"{name}.py"
         reward.write_text(f"def reward(problem, response):\n    return {reply}\n")
         done = invoke(
-            "train", "--check", *FEW, *half, *chosen, "--reward", str(reward), "--algo", algo
+            "train",
+            "--check",
+            *FEW,
+            *half,
+            *chosen,
+            *("--set", "reward.workers=1"),
+            *("--reward", str(reward), "--algo", algo),
         )
         assert "Traceback" not in done.stderr
         assert not isinstance(done.exception, TypeError | ValueError | AttributeError)

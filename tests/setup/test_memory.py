@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import memory as table  # benchmarks/memory.py
 import pytest
 import torch
-from conftest import random_model
+from small_models import random_model
 
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.text import GIB

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from conftest import invoke, random_model
-from small_models import save_small_model
+from conftest import invoke
+from small_models import random_model, save_small_model
 from transformers import AutoModelForCausalLM
 
 from rlvr_cli.model.forward import largest_activation

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import double_model
 from families import VOCAB
+from small_models import double_model
 from small_samples import Row, policy_stub, present, samples_of
 from torch.utils._python_dispatch import TorchDispatchMode
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import random_model
 from families import VOCAB
+from small_models import random_model
 from small_samples import Row, rows_of, samples_of
 
 from rlvr_cli.algorithm.choices import Algorithm

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 import torch
-from conftest import random_model
+from small_models import random_model
 from small_samples import Row
 from test_update import Learner, make_rows, once, papers_loss, token_logprobs
 from transformers import PreTrainedModel

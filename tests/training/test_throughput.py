@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
-from conftest import random_model
 from small_groups import LATE, RIGHT, WRONG, made_group
+from small_models import random_model
 from small_runs import made_figures
 
 from rlvr_cli.algorithm.choices import ALGORITHMS

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import double_model
 from families import VOCAB
 from small_groups import RIGHT, WRONG, made_group
+from small_models import double_model
 from small_samples import Row, samples_of
 from small_trainer import has_even, make_trainer
 

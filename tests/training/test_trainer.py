@@ -6,7 +6,7 @@ import time
 
 import pytest
 import torch
-from conftest import random_model
+from small_models import random_model
 from small_trainer import (
     has_even,
     make_trainer,

@@ -9,8 +9,8 @@ from functools import cache
 import oracle
 import pytest
 import torch
-from conftest import double_model
 from families import VOCAB
+from small_models import double_model
 from small_samples import Row, present, rows_of, samples_of
 from transformers import PreTrainedModel
 

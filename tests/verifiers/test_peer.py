@@ -53,7 +53,7 @@ def test_its_equality_makes_the_clusters(peer):
 
 def test_a_hang_costs_one_row_and_no_more():
     tower = "$9^{9^{9^{9^{9}}}}$"
-    with PeerVerifier("math-verify", workers=1, timeout=5) as peer:
+    with PeerVerifier("math-verify", workers=1, timeout=2) as peer:
         attempts = [Attempt("$4$", "4"), Attempt(tower, "5"), Attempt("$6$", "6")]
         verdicts = [verification.verdict for verification in peer.verify_many(attempts)]
     assert verdicts == [Verdict.CORRECT, Verdict.TIMEOUT, Verdict.CORRECT]

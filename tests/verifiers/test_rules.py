@@ -15,10 +15,14 @@ def verifier():
         yield shared
 
 
-@pytest.mark.parametrize(("kind", "response", "gold", "verdict"), SPOKEN)
-def test_response(verifier, kind: str, response: str, gold: str, verdict: str) -> None:
-    verification = verifier.verify(Attempt(response, gold))
-    assert (verification.verdict == "correct") == (verdict == "correct"), verification
+@pytest.mark.parametrize("kind", dict.fromkeys(kind for kind, *_ in SPOKEN))
+def test_response(verifier, kind: str) -> None:
+    wrong = []
+    for response, gold, verdict in (case for name, *case in SPOKEN if name == kind):
+        verification = verifier.verify(Attempt(response, gold))
+        if (verification.verdict == "correct") != (verdict == "correct"):
+            wrong.append((response, gold, verification))
+    assert not wrong
 
 
 @pytest.mark.parametrize(

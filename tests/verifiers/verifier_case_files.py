@@ -23,6 +23,12 @@ def equality_cases() -> list[tuple[str, str, str, bool]]:
     return cases[1:]  # the first is the comment that explains the signs
 
 
+def table(name: str) -> list[dict]:
+    """The rows of a table of inputs and what is expected of them, to which a row can be added."""
+    text = (HERE / "tables" / f"{name}.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
 def shared_rows(name: str) -> list[dict]:
     path = SHARED_DATA / name
     if not path.exists():

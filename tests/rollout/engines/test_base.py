@@ -4,8 +4,8 @@ import re
 
 import pytest
 import torch
-from conftest import random_model
 from families import VOCAB
+from small_models import random_model
 
 from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.core.types import Completion

@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 import torch
-from conftest import random_model
 from families import FAMILIES, VOCAB
+from small_models import random_model
 from small_samples import Row, samples_of
 
 from rlvr_cli.core.types import Completion, SamplingParams

@@ -3,7 +3,7 @@
 from math import inf
 
 import torch
-from conftest import random_model
+from small_models import random_model
 from transformers import DynamicCache
 
 from rlvr_cli.rollout.engines.decoding import GroupCache, compacted

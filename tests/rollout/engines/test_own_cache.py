@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import random_model
+from small_models import random_model
 from transformers import GenerationConfig
 
 from rlvr_cli.core.types import SamplingParams

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from conftest import random_model
 from families import FAMILIES, VOCAB
+from small_models import random_model
 
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.model.loading import cast
