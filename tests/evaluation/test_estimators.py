@@ -5,8 +5,9 @@ import math
 import random
 from collections import Counter
 
+import numpy
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr_cli.evaluation import estimators as statistics
@@ -263,21 +264,112 @@ def test_the_p_of_drawn_signs_is_near_that_of_all_signs():
     actual = paired_difference([1.0] * 17 + [0.0] * 31, [0.0] * 17 + [1.0] * 7 + [0.0] * 24)
     exact = 2 * sum(math.comb(24, k) for k in range(8)) / 2**24
     assert actual.p == pytest.approx(exact, abs=0.01)
-    assert paired_difference([1.0] * 3000, [0.0] * 3000).p == 1 / 10_000  # in several parts
+    assert paired_difference([1.0] * 3000, [0.0] * 3000).p == 1 / 10_001  # in several parts
 
 
 def test_the_p_of_few_differences_is_exact():
-    # 14 differences of 1 and 2 quarters, as the sum over all 2^14 signs has it.
-    sizes = [1, 2] * 7
+    # 12 differences of 1 and 2 quarters, as the sum over all 2^12 signs has it.
+    sizes = [1, 2] * 6
     sums = [sum(signed) for signed in itertools.product(*((-s, s) for s in sizes))]
-    actual = paired_difference(
-        [s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 10 + [0.25, 0.5] * 2
-    )
-    assert actual.p == sum(abs(total) >= 15 - 6 for total in sums) / 2**14
-    # 9 better and 4 worse: 2 x (1 + 13 + 78 + 286 + 715) / 2^13; 3 better and 0 worse: 2 / 2^3.
-    actual = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
-    assert actual.p == 2 * (1 + 13 + 78 + 286 + 715) / 2**13
+    actual = paired_difference([s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 8 + [0.25, 0.5] * 2)
+    assert actual.p == sum(abs(total) >= 12 - 6 for total in sums) / 2**12
+    # 9 better and 3 worse: 2 x (1 + 12 + 66 + 220) / 2^12; 3 better and 0 worse: 2 / 2^3.
+    actual = paired_difference([1.0] * 9 + [0.0] * 3, [0.0] * 9 + [1.0] * 3)
+    assert actual.p == 2 * (1 + 12 + 66 + 220) / 2**12
     assert paired_difference([1.0] * 3 + [0.5] * 9, [0.0] * 3 + [0.5] * 9).p == 0.25
+    # Of more problems signs are drawn: 9 better and 4 worse of 40 have a p of 0.2668.
+    actual = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
+    exact = 2 * (1 + 13 + 78 + 286 + 715) / 2**13
+    assert actual.p == pytest.approx(exact, abs=3 * math.sqrt(exact * (1 - exact) / 5000))
+
+
+EIGHTHS = st.integers(-8, 8).map(lambda eighths: eighths / 8)
+
+
+@settings(max_examples=50)
+@given(st.lists(EIGHTHS, min_size=6, max_size=8), st.integers(-80, 80))
+def test_an_interval_holds_the_means_that_all_signs_do_not_refuse(differences, supposed):
+    """Against the definition: the signs of what differs from a supposed mean, all flipped."""
+    mean = supposed / 80
+    rest = [difference - mean for difference in differences]
+    signs = itertools.product((-1, 1), repeat=len(rest))
+    sums = [abs(sum(s * r for s, r in zip(signed, rest, strict=True))) for signed in signs]
+    p = sum(total >= abs(sum(rest)) - 1e-9 for total in sums) / len(sums)
+    low, high = paired_interval(differences)
+    if p >= 0.05:
+        assert low - 1e-9 <= mean <= high + 1e-9
+
+
+@settings(max_examples=50)
+@given(st.lists(EIGHTHS, min_size=13, max_size=40), st.randoms(use_true_random=False))
+def test_neither_order_nor_direction_changes_a_pair_whose_signs_are_drawn(differences, rng):
+    zeros = [0.0] * len(differences)
+    first, turned = paired_difference(differences, zeros), paired_difference(zeros, differences)
+    rng.shuffle(differences)
+    assert (turned.p, [-end for end in turned.interval[::-1]]) == (
+        first.p,
+        pytest.approx(list(first.interval)),
+    )
+    again = paired_difference(differences, zeros)
+    assert (again.p, again.interval) == (first.p, pytest.approx(first.interval))
+
+
+def random_differences(rng):
+    """Those of a result: problems of one law, responses of some number, on a few sizes of sets."""
+    size, k = rng.choice([5, 6, 9, 12, 13, 30, 100, 500]), rng.choice([1, 4, 16])
+    far, share = rng.choice([0.0, 0.05, 0.1, 0.3]), rng.choice([0.05, 0.3, 1.0])
+    a, b = rng.choice([(0.05, 1.0), (0.5, 0.5), (2.0, 5.0)])
+    rates = rng.beta(a, b, size)
+    lifted = rates + far * (1 - rates) * (rng.random(size) < share)
+    return ((rng.binomial(k, lifted) - rng.binomial(k, rates)) / k).tolist()
+
+
+def test_interval_and_p_of_a_pair_never_contradict_each_other():
+    rng = numpy.random.default_rng(0)
+    outside = 0
+    for _ in range(300):
+        differences = random_differences(rng)
+        actual = paired_difference(differences, [0.0] * len(differences))
+        low, high = actual.interval
+        assert low <= actual.value <= high
+        assert (low > 0 or high < 0) == (actual.p < 0.05)
+        outside += actual.p < 0.05
+    assert 30 < outside < 270  # both happen
+
+
+def test_the_floor_of_an_interval_gives_way_where_signs_tell_a_difference():
+    # 30 problems: 0.231 x 1 is the floor. 10 better, 20 alike: 1/3, p = 2 / 2^10.
+    better = paired_difference([1.0] * 10 + [0.0] * 20, [0.0] * 30)
+    assert better.p < 0.01
+    assert better.interval[0] == pytest.approx(1 / 3 - 0.231406, abs=1e-5)  # does not cross 0
+    # 7 better: 7/30 - 0.231 is above 0 by a hair. 6 better: p = 2 / 2^6, and the floor crosses 0.
+    six = paired_difference([1.0] * 6 + [0.0] * 24, [0.0] * 30)
+    assert six.p == pytest.approx(2 / 2**6, abs=0.006)
+    assert 0 < six.interval[0] < 6 / 30 - 0.1
+    assert six.interval[1] == pytest.approx(6 / 30 + 0.231406, abs=1e-5)  # the other end keeps it
+    five = paired_difference([1.0] * 5 + [0.0] * 25, [0.0] * 30)
+    assert five.p == pytest.approx(2 / 2**5, abs=0.008)
+    assert five.interval[0] == pytest.approx(5 / 30 - 0.231406, abs=1e-5)
+
+
+@pytest.mark.parametrize(("size", "k"), [(30, 16), (100, 4)])
+def test_a_paired_interval_covers_the_truth_and_is_as_narrow_as_students(size, k):
+    """A second model a tenth of the way to 1 better, problems as of Beta(2, 5)."""
+    rng = numpy.random.default_rng([size, k])
+    draws, truth = 300, 0.1 * 5 / 7
+    covered = seen = seen_by_student = 0
+    for _ in range(draws):
+        rates = rng.beta(2, 5, size)
+        differences = (rng.binomial(k, rates + 0.1 * (1 - rates)) - rng.binomial(k, rates)) / k
+        low, high = paired_interval(differences.tolist())
+        covered += low <= truth <= high
+        seen += low > 0
+        half = student(size - 1) * differences.std(ddof=1) / math.sqrt(size)
+        seen_by_student += differences.mean() > half
+    assert covered / draws >= 0.93 - 3 * math.sqrt(0.93 * 0.07 / draws)
+    # The same draws: 0.06 below, and three standard errors where a tenth of the trials differ.
+    assert (seen_by_student - seen) / draws <= 0.06 + 3 * math.sqrt(0.1 / draws)
+    assert 0.4 < seen / draws < 1
 
 
 def test_values_that_are_ones_but_for_a_last_bit_have_an_interval():
