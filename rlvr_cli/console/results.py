@@ -45,6 +45,9 @@ def _show_result(entry: Entry, name_model: bool, display: Display) -> None:
     if figures.response_length is not None:
         parts.append(f"{figures.response_length:.1f} tokens on average")
     display.say("responses", ", ".join(parts))
+    if figures.without_answer:
+        counts = (f"{count} {reason}" for reason, count in figures.without_answer.items())
+        display.say("no answer", f"{', '.join(counts)}: they count as wrong")
     if entry.any_form is not None:
         _show_any_form(entry, entry.any_form, display)
     for field in entry.by:
@@ -69,6 +72,8 @@ def _conditions(entry: Entry) -> Iterator[str]:
         params = sampling.params
         yield tables.sampling_in_words(figures.problems, params, sampling.has_max_tokens)
         yield f"seed {sampling.seed}"
+    if entry.failed:
+        yield f"{sum(entry.failed.values())} missing"
     if entry.fingerprint.judging is not None:
         yield entry.fingerprint.judging.in_words
 

@@ -1,7 +1,7 @@
 """What a measurement is: estimates with their intervals, and all figures of some problems."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from rlvr_cli.core.jsonl import JsonObject
 from verifiers import Verdict
@@ -68,6 +68,9 @@ class Figures:
     """Tokens."""
     verdicts: Mapping[Verdict, int]
     """How often each verdict was given, sorted by its name."""
+    without_answer: Mapping[str, int] = field(default_factory=dict)
+    """How many of the responses hold no answer for a reason that can be seen: `refusal`,
+    `tool call` or `empty text`. They count as wrong."""
 
     @property
     def timeouts(self) -> int:
@@ -93,6 +96,7 @@ class Figures:
             "unparseable_golds": self.unparseable_golds,
             "response_length": self.response_length,
             "verdicts": {verdict.value: count for verdict, count in self.verdicts.items()},
+            **({"without_answer": self.without_answer} if self.without_answer else {}),
         }
 
 

@@ -83,7 +83,22 @@ def figures_of(
         cut_off_share=mean(ends),
         response_length=mean(lengths),
         verdicts=dict(verdicts),
+        without_answer=dict(sorted(Counter(filter(None, map(_silence, responses))).items())),
     )
+
+
+def _silence(response: Response) -> str | None:
+    """Return why a response holds no answer, if its end or its text says so."""
+    end = response.finish_reason or ""
+    if response.verification is None or response.is_correct or response.is_cut_off:
+        return None
+    if "refus" in end:
+        return "refusal"
+    if response.extracted is not None:
+        return None
+    if "tool" in end or "function" in end:
+        return "tool call"
+    return None if response.text.strip() else "empty text"
 
 
 def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:
