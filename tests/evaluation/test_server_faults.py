@@ -65,7 +65,6 @@ FAULTS = {
     "429": http({"detail": "slow down"}, 429, headers="Retry-After: 0.01\r\n"),
     "a connection that ends": b"",
     "no HTTP": b"SSH-2.0-OpenSSH\r\n",
-    "silence": None,
 }
 REASONS = {
     "an end that is an error": "finish_reason error",
@@ -78,7 +77,6 @@ REASONS = {
     "cut JSON": "the reply is no JSON",
     "no choices": "the reply has no choices",
     "500": "500 out of luck",
-    "silence": f"no whole reply within 0.2 s, {TRIES} times",
 }
 
 
@@ -132,7 +130,7 @@ def serving(answer):
         loop.close()
 
 
-def ask(endpoint, *texts, params=PARAMS, timeout=0.2):
+def ask(endpoint, *texts, params=PARAMS, timeout=30.0):
     replies = {}
     requests = [
         Request(Problem(text, text, None), [{"role": "user", "content": text}], params.samples, 3)
@@ -156,10 +154,7 @@ def test_no_fault_is_an_answer_and_each_is_tried_again():
 
     names = list(FAULTS)
     with serving(answer) as (endpoint, wire):
-        started = time.monotonic()
         outcomes = ask(endpoint, *names, *[f"{name}|passes" for name in names])
-        # Three tries of at most 0.2 s, with waits of 0.1 s and a quarter in all.
-        assert time.monotonic() - started < 10
     for name, outcome in zip(names, outcomes, strict=False):
         assert isinstance(outcome, NoReplyError), name
         assert REASONS.get(name, str(outcome)) == str(outcome)
@@ -182,12 +177,17 @@ def test_only_the_choices_that_failed_are_asked_again():
     assert [(body["n"], body["seed"]) for body in wire.asked] == [(3, 3), (1, 5)]
 
 
+def test_silence_is_a_failure_after_the_timeout_of_each_try():
+    with serving(lambda body, before: None) as (endpoint, wire):
+        (error,) = ask(endpoint, "1?", timeout=0.3)
+    assert str(error) == f"no whole reply within 0.3 s, {TRIES} times"
+    assert len(wire.asked) == TRIES
+
+
 def test_a_reply_that_drips_is_cut_off_and_tried_again():
     slow = [b"HTTP/1.1 200 X\r\nContent-Length: 999\r\n\r\n", *[b" "] * 200]
     with serving(lambda body, before: slow if before == 0 else http(GOOD)) as (endpoint, wire):
-        started = time.monotonic()
-        (reply,) = ask(endpoint, "1?")
-        assert time.monotonic() - started < 2  # and not the 4 s that it drips
+        (reply,) = ask(endpoint, "1?", timeout=0.5)  # of the 4 s that it would drip
     assert len(reply.responses) == 2
     assert len(wire.asked) == 2
 
