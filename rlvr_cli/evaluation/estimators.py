@@ -19,6 +19,8 @@ from rlvr_cli.core.figures import Estimate, PairedDifference
 
 Z = 1.959963984540054
 """The normal quantile of 97.5 %, for a two-sided interval of 95 %."""
+Z_80 = 0.8416212335729143
+"""The normal quantile of 80 %."""
 _TAIL = 0.025
 """The probability beyond each end of a 95 % interval."""
 EXACT_UP_TO = 512
@@ -303,11 +305,21 @@ class CrossedDifference:
 
     value: float
     interval: tuple[float, float]
-    """Of 95 %, for other seeds and other problems alike."""
-    seen: float
-    """The smallest true difference that as many seeds would show in 80 % of cases."""
+    """Of 95 %, for other seeds and other problems alike, and within what shares can differ by."""
+    error: float
+    """The standard error that the interval is of."""
     seeds: int
     problems: int
+
+    @property
+    def seen(self) -> float:
+        """Return the smallest true difference that as many seeds would show in 80 % of cases. None
+        can be seen if it is 1."""
+        return self.seen_with(self.seeds)
+
+    def seen_with(self, seeds: int) -> float:
+        """Return `seen` of another number of seeds that vary as these do."""
+        return min(1.0, detectable(seeds) * self.error * math.sqrt(self.seeds / seeds))
 
 
 def crossed_difference(
@@ -318,8 +330,8 @@ def crossed_difference(
     Its 95 % interval is for other seeds and other problems alike. The variance of the mean is that
     of the seeds' means, plus what the problems' means vary beyond the noise of a single cell. Each
     part has its own quantile of Student's (Graybill & Wang 1980). With one column it is Student's
-    interval over seeds. `seen` is the smallest true difference that as many seeds as spread as
-    these would show in 80 % of cases. Raises ValueError for fewer than two rows.
+    interval over seeds. It ends at -1 and 1, beyond which shares of right answers cannot differ.
+    Raises ValueError for fewer than two rows.
     """
     import numpy
 
@@ -340,11 +352,24 @@ def crossed_difference(
     half = math.sqrt(square)
     return CrossedDifference(
         value=value,
-        interval=(value - half, value + half),
-        seen=half * detectable(seeds) / student(seeds - 1),
+        interval=(max(-1.0, value - half), min(1.0, value + half)),
+        error=half / student(seeds - 1),
         seeds=seeds,
         problems=problems,
     )
+
+
+def least_seen(shares: Sequence[float], answers: int, seeds: int) -> float:
+    """Return the difference of two arms below which the answers to so many problems hide it, in
+    80 % of cases, however alike the seeds are.
+
+    `shares` has the share of right ones of some `answers` to each problem, from which the variance
+    of an answer is estimated without bias, as s (1 - s) answers / (answers - 1).
+    """
+    if answers < 2:
+        return 0.0
+    variance = fmean(share * (1 - share) for share in shares) / (answers - 1)
+    return (Z + Z_80) * math.sqrt(2 * variance / (len(shares) * seeds))
 
 
 def detectable(seeds: int) -> float:
