@@ -5,6 +5,7 @@ often each wrong answer was given.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-from rlvr_cli.core.figures import Estimate, PairedDifference
+from rlvr_cli.core.figures import Bias, Estimate, LeftOut, PairedDifference
 
 Z = 1.959963984540054
 """The normal quantile of 97.5 %, for a two-sided interval of 95 %."""
@@ -132,7 +133,8 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
 def estimate(
     values: Sequence[float], responses: int = 1, errors: Sequence[float] = ()
 ) -> Estimate | None:
-    """Compute the mean over problems with its interval, or return None if there are no problems."""
+    """Compute the mean over problems with its interval, or return None if there are no problems.
+    `errors` are independent standard errors of parts of the sum."""
     if not values:
         return None
     return Estimate(
@@ -157,11 +159,43 @@ def _over_problems(
     tallies: Sequence[Tally], k: int, estimator: Callable[[Tally, int], Chance]
 ) -> Estimate | None:
     enough = [tally for tally in tallies if tally.n >= k]
-    chances = [estimator(tally, k) for tally in enough]
+    # Problems of one tally have the same subsets, so that their errors do not average out.
+    repeats = Counter(enough)
     return estimate(
-        [chance.value for chance in chances],
+        [estimator(tally, k).value for tally in enough],
         responses=min((tally.n for tally in enough), default=1),
-        errors=[chance.error for chance in chances],
+        errors=[count * estimator(tally, k).error for tally, count in repeats.items()],
+    )
+
+
+def left_out(tallies: Sequence[Tally], k: int) -> LeftOut | None:
+    """Compare the problems that lack k judged responses with those of which pass@k is the mean.
+
+    The figure is biased up if they are harder: if the 95 % interval of the difference in pass@1 is
+    above 0. It is Newcombe's, from the two intervals (1998, method 10). Return None if none is
+    left out, or all are.
+    """
+    lacking = [tally for tally in tallies if tally.n < k]
+    enough = [tally for tally in tallies if tally.n >= k]
+    if not lacking or not enough:
+        return None
+    figure = pass_estimate(enough, 1)
+    missing = pass_estimate(lacking, 1)
+    assert figure is not None  # each has k responses
+    bias: Bias = "cannot tell"
+    if missing is not None:
+        difference = figure.value - missing.value
+        (low, high) = figure.interval
+        (missing_low, missing_high) = missing.interval
+        if difference > math.hypot(figure.value - low, missing_high - missing.value):
+            bias = "up"
+        elif -difference > math.hypot(high - figure.value, missing.value - missing_low):
+            bias = "down"
+    return LeftOut(
+        problems=len(lacking),
+        pass_at_1=None if missing is None else missing.value,
+        others=figure.value,
+        bias=bias,
     )
 
 
@@ -429,7 +463,7 @@ def _sampled_majority(tally: Tally, k: int) -> Chance:
     """Estimate cons@k from seeded subsets of k responses, with its standard error."""
     import numpy
 
-    rng = numpy.random.default_rng([tally.n, tally.correct, k])
+    rng = numpy.random.default_rng([tally.correct, *tally.wrong, tally.silent, k])
     sizes = [tally.correct, *tally.wrong, tally.silent]
     votes = rng.multivariate_hypergeometric(sizes, k, DRAWS, method="marginals")[:, :-1]
     most_votes = votes.max(axis=1)

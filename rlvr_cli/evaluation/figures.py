@@ -9,7 +9,7 @@ from rlvr_cli.core.figures import Figures
 from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import WITHOUT_VERDICT, Response, by_key
 from rlvr_cli.data.fields import BadRowError, value_at
-from rlvr_cli.evaluation.estimators import Tally, cons_estimate, mean, pass_estimate
+from rlvr_cli.evaluation.estimators import Tally, cons_estimate, left_out, mean, pass_estimate
 from verifiers import Verdict
 
 Cluster = Callable[[Sequence[str]], list[int]] | None
@@ -68,6 +68,8 @@ def figures_of(
 ) -> Figures:
     """Compute the figures of problems, at each k. `has_format`: their prompts ask for a format."""
     tallies = [problem.tally for problem in problems]
+    ks = list(ks)
+    at_k = {k: left_out(tallies, k) for k in ks}
     responses = [response for problem in problems for response in problem.responses]
     judged = [response.verification for response in responses if response.verification is not None]
     verdicts = Counter(sorted(verification.verdict for verification in judged))
@@ -83,6 +85,7 @@ def figures_of(
         cut_off_share=mean(ends),
         response_length=mean(lengths),
         verdicts=dict(verdicts),
+        left_out={k: problems for k, problems in at_k.items() if problems is not None},
         without_answer=dict(sorted(Counter(filter(None, map(_silence, responses))).items())),
     )
 

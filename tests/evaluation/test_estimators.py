@@ -17,6 +17,7 @@ from rlvr_cli.evaluation.estimators import (
     cons_estimate,
     default_ks,
     interval,
+    left_out,
     paired_difference,
     paired_interval,
     pass_at_k,
@@ -394,3 +395,57 @@ def test_values_of_little_spread_tell_no_more_than_their_responses():
     center, half = m + z2 / 320, 1.959964 * math.sqrt(m * (1 - m) / 160 + z2 / (4 * 160**2))
     expected = ((center - half) / (1 + z2 / 160), (center + half) / (1 + z2 / 160))
     assert interval([8 / 16] * 9 + [9 / 16], responses=16) == pytest.approx(expected)
+
+
+def test_a_drawn_error_is_that_of_problems_that_share_their_subsets(monkeypatch):
+    """30 problems of one tally are drawn once, so that their mean errs as far as each."""
+    alike = Tally(400, (300,), 300)
+    (value, error) = cons_at_k(alike, 8)
+    assert 0 < error < 0.008
+    mean = cons_estimate([alike] * 30, 8)
+    assert (mean.value, mean.error) == (pytest.approx(value), pytest.approx(error))
+    # Another tally is drawn by itself: the root of (20 e1)^2 + (10 e2)^2, over 30.
+    other = Tally(400, (299, 1), 300)
+    both = cons_estimate([alike] * 20 + [other] * 10, 8)
+    assert both.error == pytest.approx(math.hypot(20 * error, 10 * cons_at_k(other, 8).error) / 30)
+    # And the exact value is as near as that says.
+    monkeypatch.setattr(statistics, "EXACT_UP_TO", 2000)
+    exact = cons_estimate([alike] * 30, 8)
+    assert exact.error == 0
+    assert abs(mean.value - exact.value) < 3 * mean.error
+
+
+def test_tallies_that_differ_in_wrong_answers_alone_have_other_subsets():
+    """The same counts of right and of all: their draws must not err together."""
+    values = {cons_at_k(Tally(300, (300, many), 300 - many), 2).value for many in (0, 1, 2, 3)}
+    assert len(values) == 4
+
+
+@pytest.mark.parametrize(
+    ("lacking", "enough", "bias", "shares"),
+    [
+        ([Tally(0, (3,))] * 4, [Tally(6, (2,))] * 26, "up", (0.0, 0.75)),
+        ([Tally(4)] * 9, [Tally(1, (7,))] * 20, "down", (1.0, 0.125)),
+        ([Tally(1, (1,))] * 4, [Tally(5, (3,))] * 26, "cannot tell", (0.5, 0.625)),
+        ([Tally(0, (4,))], [Tally(2, (6,))] * 10, "cannot tell", (0.0, 0.25)),  # one tells little
+        ([Tally(0)] * 2, [Tally(2, (6,))] * 10, "cannot tell", (None, 0.25)),
+    ],
+)
+def test_problems_that_lack_k_responses_tell_the_bias_of_the_others(lacking, enough, bias, shares):
+    result = left_out([*lacking, *enough], 8)
+    assert (result.problems, result.bias) == (len(lacking), bias)
+    assert (result.pass_at_1, result.others) == shares
+
+
+def test_the_bias_is_that_of_newcombes_interval():
+    """By hand, of 30 right of 40 and 2 of 10: Wilson's ends 0.598, 0.858 and 0.057, 0.510. The
+    difference of 0.55 has the interval 0.55 - hypot(0.152, 0.310) = 0.205 to above."""
+    enough = [Tally(8)] * 30 + [Tally(0, (8,))] * 10
+    for right, bias in ((2, "up"), (4, "up"), (5, "cannot tell"), (9, "cannot tell")):
+        lacking = [Tally(1)] * right + [Tally(0, (1,))] * (10 - right)
+        assert left_out([*lacking, *enough], 8).bias == bias
+
+
+def test_nothing_is_left_out_if_all_have_k_responses_or_none():
+    assert left_out([Tally(1, (7,))] * 3, 8) is None
+    assert left_out([Tally(1, (6,))] * 3, 8) is None
