@@ -288,8 +288,8 @@ class _Asking:
         self.params = params
         self.refused: set[str] = set()
         """Parameters without which a request succeeded that was refused with them."""
-        self.failing_since: float | None = None
-        """When a request failed first since the last one that was answered."""
+        self.failing_since = math.inf
+        """When a request got no reply first since the last one that was answered."""
         self.foreign_models: set[str] = set()
         self.compared = 0
         """Replies with several samples of some length."""
@@ -415,6 +415,7 @@ class _Asking:
         first_failure = math.inf
         for number in range(1, self.server.tries + 1):
             told = None
+            is_away = True
             try:
                 async with asyncio.timeout(self.server.timeout):
                     # chat.completions.create takes half as much again: it looks through all types.
@@ -438,16 +439,19 @@ class _Asking:
             except TimeoutError:
                 times = plural(number, "time")
                 reason = f"no whole reply within {self.server.timeout:g} s, {times}"
+                is_away = False
             except NoReplyError as error:
                 reason = self.server.without_key(str(error))
+                is_away = False
             else:
-                self.failing_since = None
+                self.failing_since = math.inf
                 return reply
             now = time.monotonic()
-            first_failure = min(first_failure, now)
-            if self.failing_since is None:
-                self.failing_since = now
-            wait = self._wait(number, now, first_failure) if told is None else told
+            if is_away:
+                first_failure = min(first_failure, now)
+                self.failing_since = min(self.failing_since, now)
+            wait = self._wait(number, now, first_failure if is_away else -math.inf)
+            wait = wait if told is None else told
             if number == self.server.tries or wait > LONGEST_WAIT:
                 break
             await asyncio.sleep(wait)
@@ -456,12 +460,13 @@ class _Asking:
     def _wait(self, number: int, now: float, first_failure: float) -> float:
         """Return the seconds to wait after a failure of this number at the time `now`.
 
-        While the server has answered nobody since the first failure of this request, the waits of
-        all its tries make up the time of an outage, unless that is over already.
+        While the server has answered nobody since `first_failure` of this request, the waits of all
+        its tries make up the time of an outage, unless that is over already. After a reply that
+        cannot be read the server is there, and `first_failure` is -inf.
         """
         seconds = min(LONGEST_SHORT_WAIT, SHORTEST_WAIT * 2.0 ** (number - 1))
         since = self.failing_since
-        if since is not None and since <= first_failure and now - since < OUTAGE_SECONDS:
+        if since <= first_failure and now - since < OUTAGE_SECONDS:
             waits = [OUTAGE_GROWTH**place for place in range(self.server.tries - 1)]
             if number <= len(waits):
                 seconds = OUTAGE_SECONDS * waits[number - 1] / sum(waits)

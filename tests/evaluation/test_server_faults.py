@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import threading
 import time
 from collections import Counter
@@ -314,6 +315,8 @@ def test_an_outage_is_outlasted_and_a_failure_beside_replies_waits_less(monkeypa
     assert [asking._wait(number, 100.1, 100.0) for number in (1, 2, 3)] == [0.01, 0.02, 0.04]
     asking.failing_since = 90.0  # the outage is longer than that
     assert asking._wait(3, 100.1, 100.0) == 0.04
+    asking.failing_since = 100.0
+    assert asking._wait(2, 100.1, -math.inf) == 0.02  # it replied, if nothing that can be read
 
 
 def test_how_long_a_server_asks_to_wait():
