@@ -175,9 +175,10 @@ class ServerConfig(Section):
     in_flight: int = Field(64, ge=1, le=4096)
     """Number of requests that wait for the server at a time."""
     timeout: float = Field(600.0, gt=0)
-    """Longest time that the server may take for a reply, in seconds."""
+    """Longest time that the server may take for a whole reply, in seconds."""
     tries: int = Field(4, ge=1, le=100)
-    """Number of times that a request is sent if the server is busy, fails or does not answer."""
+    """Number of times that a request is sent if the server is busy, fails, or gives no reply that
+    can be read. While the server answers nobody, they are spread over a minute."""
 
 
 class CheckpointConfig(Section):

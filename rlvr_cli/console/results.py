@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 
 from rlvr_cli.console import tables
 from rlvr_cli.console.display import Display
-from rlvr_cli.core.figures import Estimate, PairedDifference
+from rlvr_cli.core.figures import Estimate, LeftOut, PairedDifference
 from rlvr_cli.core.report import Comparison, Entry
 from rlvr_cli.core.text import plural, shortened
+from rlvr_cli.core.types import by_key
 
 _SMALL_DIFFERENCE = 0.05
 """Difference in pass@1 that a comparison should be able to show."""
@@ -45,10 +47,16 @@ def _show_result(entry: Entry, name_model: bool, display: Display) -> None:
     if figures.response_length is not None:
         parts.append(f"{figures.response_length:.1f} tokens on average")
     display.say("responses", ", ".join(parts))
+    if figures.without_answer:
+        counts = (f"{count} {reason}" for reason, count in figures.without_answer.items())
+        display.say("no answer", f"{', '.join(counts)}: they count as wrong")
     if entry.any_form is not None:
         _show_any_form(entry, entry.any_form, display)
     for field in entry.by:
         display.table(tables.by_field([entry], field), is_result=True)
+    for left_out, items in by_key(figures.left_out.items(), key=itemgetter(1)).items():
+        ks = ", ".join(str(k) for k, _ in items)
+        display.warn(f"at k {ks}: {_left_out_in_words(left_out, figures.problems)}")
     unjudged = figures.timeouts + figures.unparseable_golds
     if unjudged:
         display.warn(
@@ -56,6 +64,18 @@ def _show_result(entry: Entry, name_model: bool, display: Display) -> None:
             f"({plural(figures.timeouts, 'timeout')}, {figures.unparseable_golds} with an "
             "unreadable gold answer); the figures leave them out"
         )
+
+
+def _left_out_in_words(left_out: LeftOut, problems: int) -> str:
+    """Say which problems pass@k and cons@k leave out, and in which direction that biases them."""
+    count = plural(left_out.problems, "problem")
+    text = f"the figures leave out {count} of {problems} with fewer judged responses: "
+    if left_out.pass_at_1 is None:
+        return f"{text}cannot tell which way, since none of theirs was judged"
+    text += f"their pass@1 is {left_out.pass_at_1:.3f}, that of the others {left_out.others:.3f}, "
+    if left_out.bias == "cannot tell":
+        return f"{text}which cannot tell whether the figures are biased"
+    return f"{text}so the figures are biased {left_out.bias}"
 
 
 def _conditions(entry: Entry) -> Iterator[str]:
@@ -69,6 +89,8 @@ def _conditions(entry: Entry) -> Iterator[str]:
         params = sampling.params
         yield tables.sampling_in_words(figures.problems, params, sampling.has_max_tokens)
         yield f"seed {sampling.seed}"
+    if entry.failed:
+        yield f"{sum(entry.failed.values())} missing"
     if entry.fingerprint.judging is not None:
         yield entry.fingerprint.judging.in_words
 

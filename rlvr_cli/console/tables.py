@@ -201,8 +201,14 @@ def report_tables(report: Report) -> list[Table]:
 
 def _note(report: Report) -> str:
     """Return what is to be said of the tables of a report."""
-    names = f"Names: {OTHER_NAMES}."
-    return f"{names} Differences: {PAIRED}." if report.comparisons else names
+    notes = [f"Names: {OTHER_NAMES}."]
+    if report.comparisons:
+        notes.append(f"Differences: {PAIRED}.")
+    for entry in report.entries:
+        if entry.failed:
+            count = plural(sum(entry.failed.values()), "response")
+            notes.append(f"Missing: {count} of {entry.model} on {entry.data}, which failed.")
+    return " ".join(notes)
 
 
 def as_markdown(report: Report) -> str:

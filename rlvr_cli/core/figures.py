@@ -1,7 +1,8 @@
 """What a measurement is: estimates with their intervals, and all figures of some problems."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from rlvr_cli.core.jsonl import JsonObject
 from verifiers import Verdict
@@ -47,6 +48,33 @@ class PairedDifference:
         return vars(self)
 
 
+Bias = Literal["up", "down", "cannot tell"]
+"""In which direction a figure errs."""
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """The problems that pass@k and cons@k leave out since they lack k judged responses."""
+
+    problems: int
+    pass_at_1: float | None
+    """Theirs, or None if none of their responses was judged."""
+    others: float
+    """pass@1 of the problems that the figure is over."""
+    bias: Bias
+    """That of the figure, as pass@1 of both tells."""
+
+    @property
+    def row(self) -> JsonObject:
+        """Return it as JSON."""
+        return {
+            "problems": self.problems,
+            "pass@1": self.pass_at_1,
+            "others": self.others,
+            "bias": self.bias,
+        }
+
+
 @dataclass(frozen=True)
 class Figures:
     """What the responses to some problems measure.
@@ -68,6 +96,11 @@ class Figures:
     """Tokens."""
     verdicts: Mapping[Verdict, int]
     """How often each verdict was given, sorted by its name."""
+    without_answer: Mapping[str, int] = field(default_factory=dict)
+    """How many of the responses hold no answer for a reason that can be seen: `refusal`,
+    `tool call` or `empty text`. They count as wrong."""
+    left_out: Mapping[int, LeftOut] = field(default_factory=dict)
+    """The problems that the figures at a k leave out, by k, if there are any."""
 
     @property
     def timeouts(self) -> int:
@@ -82,6 +115,7 @@ class Figures:
     @property
     def row(self) -> JsonObject:
         """Return the figures as `report.json` has them."""
+        left_out = {str(k): problems.row for k, problems in self.left_out.items()}
         return {
             "problems": self.problems,
             "responses": self.responses,
@@ -93,6 +127,8 @@ class Figures:
             "unparseable_golds": self.unparseable_golds,
             "response_length": self.response_length,
             "verdicts": {verdict.value: count for verdict, count in self.verdicts.items()},
+            **({"without_answer": self.without_answer} if self.without_answer else {}),
+            **({"left_out": left_out} if left_out else {}),
         }
 
 

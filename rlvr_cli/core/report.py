@@ -93,6 +93,8 @@ class Entry:
     any_form: Estimate | None
     by: Mapping[str, Mapping[str, Figures]]
     """The figures of a part of the problems, by field and value."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """How many responses are missing since they failed, by the reason. No figure counts them."""
 
     @property
     def ks(self) -> list[int]:
@@ -104,8 +106,8 @@ class Entry:
         """Return the entry as `report.json` has it."""
         any_form = {} if self.any_form is None else {"any_form": self.any_form.row}
         by = {
-            field: {value: part.row for value, part in parts.items()}
-            for field, parts in self.by.items()
+            name: {value: part.row for value, part in parts.items()}
+            for name, parts in self.by.items()
         }
         return {
             "model": self.model,
@@ -113,6 +115,7 @@ class Entry:
             "data_version": self.data_version,
             "fingerprint": self.fingerprint.row,
             **self.figures.row,
+            **({"failed": self.failed} if self.failed else {}),
             **any_form,
             **({"by": by} if by else {}),
         }

@@ -1,5 +1,6 @@
 """The values that pass through the loop. P prompts, G group, T tokens."""
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -25,6 +26,10 @@ TOKEN_FIGURES = ("logprob", "ratio", "advantage", "entropy", "clipped")
 """The figures that a run keeps of a token that an update saw."""
 WITHOUT_VERDICT = (Verdict.TIMEOUT, Verdict.UNPARSEABLE_GOLD)
 """Verdicts that are not about the response: it gets no reward."""
+FAILURE = re.compile(
+    "abort|block|cancel|error|exception|fail|filter|guardrail|prohibit|recitation|safety|time_?out"
+)
+"""What is in the word for the end of a response that a program failed to give or withheld."""
 TIE = 1e-9
 """Rewards that differ by no more are equal. Weighted sums round at 1e-16 of their size."""
 Turn = tuple[str, str]
@@ -164,6 +169,12 @@ class Response:
     def is_cut_off(self) -> bool:
         """Return whether the limit of tokens ended it."""
         return self.finish_reason == "length"
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether it is no response of the model: there was an error, or it was aborted or
+        filtered."""
+        return self.finish_reason is not None and bool(FAILURE.search(self.finish_reason))
 
     @property
     def verdict(self) -> Verdict | None:

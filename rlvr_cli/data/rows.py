@@ -136,12 +136,14 @@ def as_row(response: Response) -> JsonObject:
 
 
 def stored_responses(path: Path) -> Iterator[Response]:
-    """Yield the judged responses of a file. Raises UserError for a row without a verdict."""
+    """Yield the judged responses of a file, without failures, which earlier versions judged too.
+    Raises UserError for a row without a verdict."""
     advice = (
         "; rows that rlvr eval has judged are expected: judge others first with rlvr eval "
         "--responses"
     )
-    return (row.answered for row in validated_lines(path, JudgedRow.model_validate, advice))
+    rows = validated_lines(path, JudgedRow.model_validate, advice)
+    return (row.answered for row in rows if not row.answered.has_failed)
 
 
 def validated_lines(

@@ -43,6 +43,8 @@ class Shape:
 
 _ENDS: Paths = {
     "finish_reason": ("finish_reason", "stop_reason"),
+    "refusal": ("refusal",),
+    "error": ("error", "response.error", "response.body.error"),
     "n_tokens": ("n_tokens",),
     "model": ("model",),
 }
@@ -120,6 +122,8 @@ SHAPES = (
             "response": ("response.body.choices[*].message",),
             "id": ("custom_id",),
             "finish_reason": ("response.body.choices[*].finish_reason",),
+            "refusal": ("response.body.choices[*].message.refusal",),
+            "error": ("response.body.choices[*].error",),
             "n_tokens": ("response.body.usage.completion_tokens",),
             "model": ("response.body.model",),
         },
@@ -138,6 +142,7 @@ SHAPES = (
             "answer": ("target",),
             "response": ("output.choices[0].message", "output.completion"),
             "finish_reason": ("output.choices[0].stop_reason",),
+            "error": ("output.error",),
             "n_tokens": ("output.usage.output_tokens",),
         },
     ),
@@ -178,7 +183,7 @@ def rows_inside(value: object) -> tuple[Shape, Iterator[object]] | None:
 
 
 def field_paths(shape: Shape, name: str) -> tuple[str, ...]:
-    """Return the paths of a field that has no other names: `finish_reason`, `n_tokens`, `model`."""
+    """Return the paths of a field of a response, such as `finish_reason`, or of `model`."""
     return (*shape.paths.get(name, ()), *_ENDS[name])
 
 

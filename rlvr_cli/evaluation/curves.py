@@ -26,6 +26,12 @@ Figure = Literal[
 """Figures of the steps that a comparison reads, by their names in metrics.jsonl."""
 
 
+HEAP_GAP = 0.25
+"""The smallest gap in pass@1 that parts seeds in two heaps: of three seeds that spread by 0.1 about
+one mean, one set in fourteen has it."""
+FEWEST_IN_HEAPS = 3
+
+
 @dataclass(frozen=True)
 class Point:
     """The held-out problems as a run measured them after a step."""
@@ -77,6 +83,25 @@ class ArmAtEnd:
     pass_at_1: float
     difference: CrossedDifference | None
     """Less the base, from the second seed on."""
+    by_seed: Mapping[int, float] = field(default_factory=dict)
+    """pass@1 of each seed that has ended."""
+
+    @property
+    def heaps(self) -> tuple[list[float], list[float]] | None:
+        """Return pass@1 of the seeds below and above a gap that parts them in two heaps.
+
+        The gap is at least `HEAP_GAP`, and twice as wide as either heap. Return None without one,
+        and for fewer than three seeds, which cannot tell.
+        """
+        values = sorted(self.by_seed.values())
+        for number in range(1, len(values)):
+            low = values[:number]
+            high = values[number:]
+            gap = high[0] - low[-1]
+            widest = max(low[-1] - low[0], high[-1] - high[0])
+            if len(values) >= FEWEST_IN_HEAPS and gap >= max(HEAP_GAP, 2 * widest):
+                return low, high
+        return None
 
 
 Seeds = dict[int, MeasuredRun]
@@ -142,8 +167,8 @@ def compare_arms(runs: Mapping[str, Seeds], base: str) -> list[ArmAtEnd]:
     compared = []
     for axis, end in ends.items():
         at_end = {
-            arm: {seed: _shares_at(run, axis, end) for seed, run in by_seed.items()}
-            for arm, by_seed in runs.items()
+            arm: {seed: _shares_at(run, axis, end) for seed, run in of_arm.items()}
+            for arm, of_arm in runs.items()
         }
         for arm, shares in at_end.items():
             seeds = sorted(shares.keys() & at_end[base].keys())
@@ -155,7 +180,8 @@ def compare_arms(runs: Mapping[str, Seeds], base: str) -> list[ArmAtEnd]:
             paired = seeds or sorted(shares)
             values = [float(shares[seed].mean()) for seed in paired]
             mean = statistics.fmean(values)
-            compared.append(ArmAtEnd(arm, axis, end, len(values), mean, difference))
+            by_seed = {seed: float(of_seed.mean()) for seed, of_seed in sorted(shares.items())}
+            compared.append(ArmAtEnd(arm, axis, end, len(values), mean, difference, by_seed))
     return compared
 
 

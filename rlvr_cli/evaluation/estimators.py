@@ -5,6 +5,7 @@ often each wrong answer was given.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,22 +16,29 @@ if TYPE_CHECKING:
     from numpy import float64
     from numpy.typing import NDArray
 
-from rlvr_cli.core.figures import Estimate, PairedDifference
+from rlvr_cli.core.figures import Bias, Estimate, LeftOut, PairedDifference
 
 Z = 1.959963984540054
 """The normal quantile of 97.5 %, for a two-sided interval of 95 %."""
+Z_80 = 0.8416212335729143
+"""The normal quantile of 80 %."""
 _TAIL = 0.025
 """The probability beyond each end of a 95 % interval."""
 EXACT_UP_TO = 512
 """Responses per problem up to which cons@k is exact. Beyond, subsets are sampled."""
 DRAWS = 4000
 """Subsets sampled for cons@k: a standard error of at most 0.008."""
-ENUMERATED = 20
-"""Differing problems up to which the sign-flip test takes all signs: a million sums, 8 MiB."""
-FLIPS = 9_999
-"""Draws of the sign-flip test, after Davison & Hinkley 1997: p is a multiple of 1 / 10,000."""
-_SIGNS_AT_ONCE = 1 << 20
-"""Signs held in memory at once: 8 MiB."""
+OUTSIDE = 0.05
+"""The p below which 0 lies outside of a 95 % interval."""
+ENUMERATED = 12
+"""Problems up to which the sign-flip test takes all signs: 4,096 of them."""
+FLIPS = 10_000
+"""Signs drawn for the sign-flip test, after Davison & Hinkley 1997: p is a multiple of 1 / 10,001.
+Its standard error at 0.05 is 0.002, and at most 0.003 where signs and their reverse agree."""
+FEWEST_FLIPPED = 6
+"""Problems from which on signs can tell a mean from 0: two of 2^6 signs are 0.03, of 2^5 0.06."""
+_ROUNDING = 1e-12
+"""How far apart two means may be that are equal but for rounding: sums of 10^5 errors of 1e-16."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,8 @@ def interval(values: Sequence[float], responses: int = 1) -> tuple[float, float]
 def estimate(
     values: Sequence[float], responses: int = 1, errors: Sequence[float] = ()
 ) -> Estimate | None:
-    """Compute the mean over problems with its interval, or return None if there are no problems."""
+    """Compute the mean over problems with its interval, or return None if there are no problems.
+    `errors` are independent standard errors of parts of the sum."""
     if not values:
         return None
     return Estimate(
@@ -150,26 +159,59 @@ def _over_problems(
     tallies: Sequence[Tally], k: int, estimator: Callable[[Tally, int], Chance]
 ) -> Estimate | None:
     enough = [tally for tally in tallies if tally.n >= k]
-    chances = [estimator(tally, k) for tally in enough]
+    # Problems of one tally have the same subsets, so that their errors do not average out.
+    repeats = Counter(enough)
     return estimate(
-        [chance.value for chance in chances],
+        [estimator(tally, k).value for tally in enough],
         responses=min((tally.n for tally in enough), default=1),
-        errors=[chance.error for chance in chances],
+        errors=[count * estimator(tally, k).error for tally, count in repeats.items()],
+    )
+
+
+def left_out(tallies: Sequence[Tally], k: int) -> LeftOut | None:
+    """Compare the problems that lack k judged responses with those of which pass@k is the mean.
+
+    The figure is biased up if they are harder: if the 95 % interval of the difference in pass@1 is
+    above 0. It is Newcombe's, from the two intervals (1998, method 10). Return None if none is
+    left out, or all are.
+    """
+    lacking = [tally for tally in tallies if tally.n < k]
+    enough = [tally for tally in tallies if tally.n >= k]
+    if not lacking or not enough:
+        return None
+    figure = pass_estimate(enough, 1)
+    missing = pass_estimate(lacking, 1)
+    assert figure is not None  # each has k responses
+    bias: Bias = "cannot tell"
+    if missing is not None:
+        difference = figure.value - missing.value
+        (low, high) = figure.interval
+        (missing_low, missing_high) = missing.interval
+        if difference > math.hypot(figure.value - low, missing_high - missing.value):
+            bias = "up"
+        elif -difference > math.hypot(high - figure.value, missing.value - missing_low):
+            bias = "down"
+    return LeftOut(
+        problems=len(lacking),
+        pass_at_1=None if missing is None else missing.value,
+        others=figure.value,
+        bias=bias,
     )
 
 
 def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> PairedDifference:
     """Compute the mean difference, ours less the baseline on the same problems.
 
-    Its interval is Student's at 95 %. `p` is that of a sign-flip test, the share of signs that give
-    a mean as far from 0. `better` and `worse` count the problems. Raises ValueError for unequal
-    lengths.
+    `p` is that of a sign-flip test, the share of signs that give a mean as far from 0, and the
+    interval holds 0 if and only if p is at least `OUTSIDE`, but always below `FEWEST_FLIPPED`
+    problems. `better` and `worse` count the problems. Raises ValueError for unequal lengths.
     """
     differences = [a - b for a, b in zip(ours, baseline, strict=True)]
+    flips = _sign_flips(differences)
     return PairedDifference(
         value=fmean(differences),
-        interval=paired_interval(differences),
-        p=_sign_flips(differences),
+        interval=_interval_of_flips(differences, flips),
+        p=flips.p(0.0),
         better=sum(d > 0 for d in differences),
         worse=sum(d < 0 for d in differences),
         problems=len(differences),
@@ -177,22 +219,118 @@ def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> Paire
 
 
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
-    """Compute Student's 95 % interval for the mean of differences, one per problem.
+    """Compute the 95 % interval for the mean of differences, one per problem, as
+    `paired_difference` does."""
+    return _interval_of_flips(differences, _sign_flips(differences))
 
-    Equal differences do not make the mean certain: P sampled problems miss a share of
-    1 - 0.025^(1/P) of all in 2.5 % of cases. The interval is at least as wide as those may move the
-    mean, if they differ as much as the largest difference here and in the other direction.
+
+@dataclass(frozen=True)
+class _SignFlips:
+    """The sign-flip test of every mean that differences could have.
+
+    The signs of a part of the problems are flipped after a supposed mean was taken from all of
+    them. The sum is then as far from 0 as before if and only if the supposed mean lies between the
+    mean of the part and that of the other problems. So two numbers a part tell p at every mean.
+    """
+
+    lows: "NDArray[float64]"
+    """The lower one of the two means of each part, -inf for none and for all of the problems."""
+    highs: "NDArray[float64]"
+    unflipped: int
+    """How often the signs as they are count beside the parts: once if parts are drawn."""
+
+    def p(self, supposed: float) -> float:
+        """Return the two-sided p of a supposed mean."""
+        as_far = (self.lows <= supposed + _ROUNDING) & (self.highs >= supposed - _ROUNDING)
+        return (self.unflipped + int(as_far.sum())) / (self.unflipped + len(self.lows))
+
+    def ends(self) -> tuple[float, float]:
+        """Return the lowest and the highest mean whose p is not below `OUTSIDE`."""
+        import numpy
+
+        parts = OUTSIDE * (self.unflipped + len(self.lows)) - self.unflipped
+        place = max(1, math.ceil(parts - _ROUNDING)) - 1
+        low = float(numpy.partition(self.lows, place)[place])
+        high = -float(numpy.partition(-self.highs, place)[place])
+        return low, high
+
+
+def _sign_flips(differences: Sequence[float]) -> _SignFlips:
+    """Test differences by all signs of up to `ENUMERATED` problems, beyond by seeded ones.
+
+    Neither the order of the problems nor the direction of the difference matters: drawn parts are
+    those of the sorted differences, and each is taken from either end.
+    """
+    import numpy
+
+    ordered = numpy.sort(numpy.array(differences, dtype=float))
+    count = len(ordered)
+    if count <= ENUMERATED:
+        sums = numpy.zeros(1)
+        sizes = numpy.zeros(1)
+        for difference in ordered:
+            sums = numpy.concatenate([sums, sums + difference])
+            sizes = numpy.concatenate([sizes, sizes + 1])
+    else:
+        rng = numpy.random.default_rng(0)
+        columns = numpy.stack([ordered, ordered[::-1], numpy.ones(count)], axis=1)
+        octets = numpy.arange(256, dtype=numpy.uint8)
+        signs = numpy.unpackbits(octets[:, None], axis=1)  # those of eight problems, in all ways
+        totals = numpy.zeros((FLIPS // 2, 3))
+        for start in range(0, count, 8):
+            eight = columns[start : start + 8]
+            octet_sums = signs[:, : len(eight)] @ eight
+            totals += octet_sums.take(rng.integers(0, 256, FLIPS // 2), axis=0)
+        sums = numpy.concatenate([totals[:, 0], totals[:, 1]])
+        sizes = numpy.concatenate([totals[:, 2], totals[:, 2]])
+    is_part = (sizes > 0) & (sizes < count)
+    part_means = sums[is_part] / sizes[is_part]
+    rest_means = (math.fsum(differences) - sums[is_part]) / (count - sizes[is_part])
+    lows = numpy.full(len(sums), -math.inf)
+    highs = numpy.full(len(sums), math.inf)
+    lows[is_part] = numpy.minimum(part_means, rest_means)
+    highs[is_part] = numpy.maximum(part_means, rest_means)
+    return _SignFlips(lows, highs, unflipped=0 if count <= ENUMERATED else 1)
+
+
+def _interval_of_flips(differences: Sequence[float], flips: _SignFlips) -> tuple[float, float]:
+    """Return the means that the test of signs does not tell from the actual one, and a floor.
+
+    Signs of fewer than `FEWEST_FLIPPED` problems tell nothing, and Student's interval stands in
+    for them. The floor is for what no problem here shows: P problems miss a share of
+    1 - 0.025^(1/P) of all in 2.5 % of cases, which may differ as much as the largest difference
+    here and in the other direction. Where p is below `OUTSIDE`, it does not reach beyond 0.
     """
     count = len(differences)
     value = fmean(differences)
-    half = math.inf
-    if count > 1:
-        variance = math.fsum((d - value) ** 2 for d in differences) / (count - 1)
-        largest = max(map(abs, differences))
-        farthest = 2 * largest if largest else 1.0
-        unseen = 1 - _TAIL ** (1 / count)
-        half = max(student(count - 1) * math.sqrt(variance / count), unseen * farthest)
-    return max(-1.0, value - half), min(1.0, value + half)
+    largest = max(abs(difference) for difference in differences)
+    unseen = (1 - _TAIL ** (1 / count)) * (2 * largest if largest else 1.0)
+    floor_low = value - unseen
+    floor_high = value + unseen
+    if count >= FEWEST_FLIPPED:
+        low, high = flips.ends()
+    else:
+        half = _students_half(differences)
+        low = value - half
+        high = value + half
+    if flips.p(0.0) >= OUTSIDE:  # an end that is 0 may be off by rounding
+        low = min(low, 0.0)
+        high = max(high, 0.0)
+    elif value > 0 >= floor_low:
+        floor_low = low
+    elif value < 0 <= floor_high:
+        floor_high = high
+    return max(-1.0, min(low, floor_low)), min(1.0, max(high, floor_high))
+
+
+def _students_half(differences: Sequence[float]) -> float:
+    """Return half of Student's 95 % interval for the mean, which is inf for a single value."""
+    count = len(differences)
+    if count == 1:
+        return math.inf
+    value = fmean(differences)
+    variance = math.fsum((difference - value) ** 2 for difference in differences) / (count - 1)
+    return student(count - 1) * math.sqrt(variance / count)
 
 
 @dataclass(frozen=True)
@@ -201,11 +339,21 @@ class CrossedDifference:
 
     value: float
     interval: tuple[float, float]
-    """Of 95 %, for other seeds and other problems alike."""
-    seen: float
-    """The smallest true difference that as many seeds would show in 80 % of cases."""
+    """Of 95 %, for other seeds and other problems alike, and within what shares can differ by."""
+    error: float
+    """The standard error that the interval is of."""
     seeds: int
     problems: int
+
+    @property
+    def seen(self) -> float:
+        """Return the smallest true difference that as many seeds would show in 80 % of cases. None
+        can be seen if it is 1."""
+        return self.seen_with(self.seeds)
+
+    def seen_with(self, seeds: int) -> float:
+        """Return `seen` of another number of seeds that vary as these do."""
+        return min(1.0, detectable(seeds) * self.error * math.sqrt(self.seeds / seeds))
 
 
 def crossed_difference(
@@ -216,8 +364,8 @@ def crossed_difference(
     Its 95 % interval is for other seeds and other problems alike. The variance of the mean is that
     of the seeds' means, plus what the problems' means vary beyond the noise of a single cell. Each
     part has its own quantile of Student's (Graybill & Wang 1980). With one column it is Student's
-    interval over seeds. `seen` is the smallest true difference that as many seeds as spread as
-    these would show in 80 % of cases. Raises ValueError for fewer than two rows.
+    interval over seeds. It ends at -1 and 1, beyond which shares of right answers cannot differ.
+    Raises ValueError for fewer than two rows.
     """
     import numpy
 
@@ -238,11 +386,24 @@ def crossed_difference(
     half = math.sqrt(square)
     return CrossedDifference(
         value=value,
-        interval=(value - half, value + half),
-        seen=half * detectable(seeds) / student(seeds - 1),
+        interval=(max(-1.0, value - half), min(1.0, value + half)),
+        error=half / student(seeds - 1),
         seeds=seeds,
         problems=problems,
     )
+
+
+def least_seen(shares: Sequence[float], answers: int, seeds: int) -> float:
+    """Return the difference of two arms below which the answers to so many problems hide it, in
+    80 % of cases, however alike the seeds are.
+
+    `shares` has the share of right ones of some `answers` to each problem, from which the variance
+    of an answer is estimated without bias, as s (1 - s) answers / (answers - 1).
+    """
+    if answers < 2:
+        return 0.0
+    variance = fmean(share * (1 - share) for share in shares) / (answers - 1)
+    return (Z + Z_80) * math.sqrt(2 * variance / (len(shares) * seeds))
 
 
 def detectable(seeds: int) -> float:
@@ -302,33 +463,10 @@ def _sampled_majority(tally: Tally, k: int) -> Chance:
     """Estimate cons@k from seeded subsets of k responses, with its standard error."""
     import numpy
 
-    rng = numpy.random.default_rng([tally.n, tally.correct, k])
+    rng = numpy.random.default_rng([tally.correct, *tally.wrong, tally.silent, k])
     sizes = [tally.correct, *tally.wrong, tally.silent]
     votes = rng.multivariate_hypergeometric(sizes, k, DRAWS, method="marginals")[:, :-1]
     most_votes = votes.max(axis=1)
     is_right = (votes[:, 0] == most_votes) & (most_votes > 0)
     shares = is_right / (votes == most_votes[:, None]).sum(axis=1)
     return Chance(float(shares.mean()), float(shares.std(ddof=1)) / math.sqrt(DRAWS))
-
-
-def _sign_flips(differences: Sequence[float]) -> float:
-    """Compute the two-sided p of the sign-flip test: over all signs of up to `ENUMERATED` problems
-    that differ, beyond from seeded draws."""
-    import numpy
-
-    sizes = numpy.sort(numpy.abs([d for d in differences if d]))
-    threshold = abs(math.fsum(differences)) - 1e-9  # sums of equal size differ by rounding
-    if len(sizes) <= ENUMERATED:
-        sums = numpy.zeros(1)
-        for size in sizes:
-            sums = numpy.concatenate([sums + size, sums - size])
-        return float((numpy.abs(sums) >= threshold).mean())
-    rng = numpy.random.default_rng(0)
-    as_far = 0
-    remaining = FLIPS
-    while remaining:
-        rows = min(remaining, max(1, _SIGNS_AT_ONCE // len(sizes)))
-        signs = rng.integers(0, 2, (rows, len(sizes)), dtype=numpy.int8) * 2.0 - 1
-        as_far += int((numpy.abs(signs @ sizes) >= threshold).sum())
-        remaining -= rows
-    return (1 + as_far) / (1 + FLIPS)

@@ -9,7 +9,7 @@ from rlvr_cli.core.figures import Figures
 from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import WITHOUT_VERDICT, Response, by_key
 from rlvr_cli.data.fields import BadRowError, value_at
-from rlvr_cli.evaluation.estimators import Tally, cons_estimate, mean, pass_estimate
+from rlvr_cli.evaluation.estimators import Tally, cons_estimate, left_out, mean, pass_estimate
 from verifiers import Verdict
 
 Cluster = Callable[[Sequence[str]], list[int]] | None
@@ -68,6 +68,8 @@ def figures_of(
 ) -> Figures:
     """Compute the figures of problems, at each k. `has_format`: their prompts ask for a format."""
     tallies = [problem.tally for problem in problems]
+    ks = list(ks)
+    at_k = {k: left_out(tallies, k) for k in ks}
     responses = [response for problem in problems for response in problem.responses]
     judged = [response.verification for response in responses if response.verification is not None]
     verdicts = Counter(sorted(verification.verdict for verification in judged))
@@ -83,7 +85,23 @@ def figures_of(
         cut_off_share=mean(ends),
         response_length=mean(lengths),
         verdicts=dict(verdicts),
+        left_out={k: problems for k, problems in at_k.items() if problems is not None},
+        without_answer=dict(sorted(Counter(filter(None, map(_silence, responses))).items())),
     )
+
+
+def _silence(response: Response) -> str | None:
+    """Return why a response holds no answer, if its end or its text says so."""
+    end = response.finish_reason or ""
+    if response.verification is None or response.is_correct or response.is_cut_off:
+        return None
+    if "refus" in end:
+        return "refusal"
+    if response.extracted is not None:
+        return None
+    if "tool" in end or "function" in end:
+        return "tool call"
+    return None if response.text.strip() else "empty text"
 
 
 def by_value(problems: Sequence[JudgedProblem], field: str) -> dict[str, list[JudgedProblem]]:

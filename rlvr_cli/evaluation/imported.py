@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
@@ -19,7 +20,16 @@ from rlvr_cli.core.files import MANIFEST, integrity_error
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural, shortened
-from rlvr_cli.core.types import PROBLEM_SET, FieldName, Label, Origin, Problem, Response, by_key
+from rlvr_cli.core.types import (
+    FAILURE,
+    PROBLEM_SET,
+    FieldName,
+    Label,
+    Origin,
+    Problem,
+    Response,
+    by_key,
+)
 from rlvr_cli.data.fields import BadRowError, FieldReader, value_at
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.data.rows import ROW_KEYS, ROW_VERSION
@@ -50,24 +60,23 @@ CUT_OFF_REASONS = {
 }
 """Finish reasons, in other programs' words, of a response that was cut off."""
 OTHER_REASONS = {
-    "abort",
     "complete",
     "completed",
-    "content_filter",
     "end_turn",
     "eos",
     "eos_token",
     "finished",
     "function_call",
     "refusal",
-    "safety",
     "stop",
     "stop_sequence",
     "tool_calls",
     "tool_use",
     "unknown",
 }
-"""Finish reasons that are known not to mean cut off."""
+"""Finish reasons that are known not to mean cut off, beside those of a failure."""
+NO_ERROR = {"", "false", "nan", "no", "none", "null", "ok"}
+"""What programs write into the field of an error where there is none."""
 _BATCH = 512
 """Responses that are judged between two ticks of the progress bar."""
 _SHOWN_REASONS = 5
@@ -92,8 +101,8 @@ def read_responses(
     `id`, or without one with the same `problem`, are of one problem. With `golds` each row is of a
     problem of that set, found by its id or its text. Rows that name no model are of `model`, which
     is the file's name by default. The first `limit` problems of each label are read. `say`
-    gets a line on what was read, and how. Raises UserError if the source cannot be read or is
-    empty.
+    gets a line on what was read, and how. A failure is a response that `has_failed`, without a
+    text. Raises UserError if the source cannot be read or is empty.
     """
     if source == "-" and rows is not None:
         name = "rows"
@@ -215,7 +224,10 @@ class ResponseReader:
         if self.shape.repeats and isinstance(row, dict) and self._is_repeated(row):
             self.repeated += 1
             return None
-        row_problem, texts = self.fields.judged(row, self.golds is None)
+        if isinstance(row, dict) and self._names_an_error(row):
+            row_problem, texts = self._failed(row)
+        else:
+            row_problem, texts = self.fields.judged(row, self.golds is None)
         assert isinstance(row, dict)  # else the line above has raised
         file = place.rpartition(":")[0]
         if self.index is None:
@@ -229,7 +241,7 @@ class ResponseReader:
                 f"row_version {about.row_version}: a newer rlvr wrote it; this one reads versions "
                 f"up to {ROW_VERSION}"
             )
-        reasons = finish_reasons(row, len(texts), self.shape)
+        reasons = self._ends(row, texts)
         token_counts = lengths(row, len(texts), self.shape)
         origin = Origin(
             place=place,
@@ -266,6 +278,41 @@ class ResponseReader:
             ways = (f"by {way} ({count})" for way, count in self.index.joined.items())
             text += f", joined with {self.index.name} {', '.join(ways)}"
         return text
+
+    def _names_an_error(self, row: JsonObject) -> bool:
+        """Return whether a row of another program says that there was an error. In our own rows a
+        field of that name is the problem's."""
+        paths = field_paths(self.shape, "error")
+        is_ours = "row_version" in row
+        return not is_ours and any(names_an_error(value_at(row, path)) for path in paths)
+
+    def _failed(self, row: JsonObject) -> tuple[Problem, tuple[str, ...]]:
+        """Read a row that names an error, and may lack its response or its gold answer."""
+        with suppress(BadRowError):
+            return self.fields.judged(row, need_answer=False)
+        with suppress(BadRowError):
+            return self.fields.judged({**row, "response": ""}, need_answer=False)
+        return Problem("", "", None), ("",)
+
+    def _ends(self, row: JsonObject, texts: Sequence[str]) -> list[str | None]:
+        """Return how each response ended: as its row says, `refusal` where the model has written
+        one in place of a text, or `error` where row, response or body names one."""
+        count = len(texts)
+        ends = list(finish_reasons(row, count, self.shape))
+        refusals = _values_at(row, field_paths(self.shape, "refusal"), count)
+        for number, text in enumerate(texts):
+            refusal = refusals[number]
+            if isinstance(refusal, str) and refusal.strip() and not text.strip():
+                ends[number] = "refusal"
+            if names_an_error(value_at({"body": text}, "body.error")):
+                ends[number] = "error"
+        if "row_version" in row:
+            return ends
+        for path in field_paths(self.shape, "error"):
+            for number, value in enumerate(_values_at(row, [path], count)):
+                if names_an_error(value):
+                    ends[number] = "error"
+        return ends
 
     def _is_repeated(self, row: JsonObject) -> bool:
         """Return whether the row holds the responses of an earlier row once more, for another
@@ -306,9 +353,22 @@ def finish_reasons(row: JsonObject, count: int, shape: Shape = PLAIN) -> tuple[s
     return tuple(finish_reason(word) for word in _values_of_responses(path, value, count))
 
 
+def names_an_error(value: object) -> bool:
+    """Return whether the value of a field for errors names one. A number may be anything."""
+    if isinstance(value, Mapping):
+        return any(value.values())
+    if isinstance(value, list):
+        return any(map(names_an_error, value))
+    if isinstance(value, str):
+        return value.strip().lower() not in NO_ERROR
+    return value is True
+
+
 def finish_reason(value: object) -> str | None:
     """Return how a response ended: `length` if it was cut off, else another program's word in lower
-    case, or None if it is missing."""
+    case, or None if it is missing. SGLang writes an object with the word as its `type`."""
+    if isinstance(value, Mapping):
+        value = value.get("type")
     word = value.strip().lower() if isinstance(value, str) else ""
     if word in CUT_OFF_REASONS:
         return "length"
@@ -352,6 +412,13 @@ def _values_of_responses(path: str, value: object, count: int) -> list[object]:
     return values
 
 
+def _values_at(row: JsonObject, paths: Sequence[str], count: int) -> list[object]:
+    """Return the value of each response of a row at the first path that has any: the elements of a
+    list that is as long, else the value."""
+    _, value = _first_value(row, paths)
+    return value if isinstance(value, list) and len(value) == count else [value] * count
+
+
 def _first_problems(responses: Sequence[Response], limit: int) -> list[Response]:
     """Return the responses to the first `limit` problems of each label."""
     ids_by_label: dict[Label, set[str]] = {}
@@ -376,7 +443,8 @@ def _warn_if_changed(path: Path) -> None:
 def _warn_of_unknown_reasons(name: str, responses: Sequence[Response]) -> None:
     """Warn of finish reasons of which it is not known whether they mean cut off."""
     reasons = {response.finish_reason for response in responses if response.finish_reason}
-    unknown = sorted(reasons - OTHER_REASONS - {"length"})
+    known = OTHER_REASONS | {"length"}
+    unknown = sorted(word for word in reasons - known if not FAILURE.search(word))
     if unknown:
         words = ", ".join(map(shortened, unknown[:_SHOWN_REASONS]))
         LOG.warning("%s: finish_reason %s: not known, taken as not cut off", name, words)

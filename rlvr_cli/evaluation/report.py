@@ -1,7 +1,7 @@
 """Report results: the figures of each, its difference from another, and both as JSON."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rlvr_cli.config.built_in import known_sets
@@ -48,6 +48,8 @@ class Result:
     """pass@1 if a right answer counts in any form, or None if the verdicts take any form anyway."""
     speed: Speed | None = None
     """That of the tokens that this command sampled."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """How many responses are missing since they failed, by the reason."""
 
     @property
     def responses(self) -> list[Response]:
@@ -109,12 +111,13 @@ def report_entry(result: Result, ks: Sequence[int], by: Sequence[str]) -> Entry:
         figures=figures_of(result.problems, ks, has_format),
         any_form=result.any_form,
         by={
-            field: {
+            name: {
                 value: figures_of(part, ks, has_format)
-                for value, part in by_value(result.problems, field).items()
+                for value, part in by_value(result.problems, name).items()
             }
-            for field in by
+            for name in by
         },
+        failed=result.failed,
     )
 
 
@@ -122,12 +125,12 @@ def check_fields(by: Sequence[str], extras: Sequence[Mapping[str, object]], data
     """Raise UserError for a path of a field that no problem of a set has, of which `extras` are the
     other fields. Fields of a response do not count."""
     names = sorted({key for extra in extras for key in extra} - RESPONSE_KEYS)
-    for field in by:
-        values = [field_value(extra, field) for extra in extras]
+    for name in by:
+        values = [field_value(extra, name) for extra in extras]
         has_value = any(value is not None for value in values)
-        if field not in names and not (has_value and first_step(field) in names):
+        if name not in names and not (has_value and first_step(name) in names):
             has = f"it has {', '.join(names)}" if names else "its problems have no fields"
-            raise UserError(f"--by {field}: no such field in {data}; {has}")
+            raise UserError(f"--by {name}: no such field in {data}; {has}")
 
 
 def check_comparable(data: str, texts: Mapping[str, str | None], baseline: Result) -> None:

@@ -2,25 +2,29 @@
 
 import asyncio
 import ipaddress
+import math
 import os
+import random
 import re
+import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from email.utils import mktime_tz, parsedate_tz
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural, shortened
-from rlvr_cli.core.types import Problem, Response, SamplingParams
-from rlvr_cli.data.fields import message_text
-from rlvr_cli.evaluation.imported import finish_reason
+from rlvr_cli.core.types import Problem, SamplingParams
+from rlvr_cli.evaluation.replies import NoReplyError, Reply, message_of, read_reply
 
 T = TypeVar("T")
 KEY_VARIABLE = "RLVR_API_KEY"
@@ -42,10 +46,32 @@ LARGEST_REPLY = 32 << 20  # bytes, some 8 million tokens: more is no list of res
 LARGEST_SEED = 2**31  # what every server takes as an integer
 LONGEST_REASON = 200  # characters of what a server says about a failure
 SHOWN_MODELS = 5
-MOST_TOKENS = 1 << 31
 CONNECT_SECONDS = 10.0
 LONGEST_WAIT = 120.0
 """Seconds that the client waits before it tries again, at a server's word."""
+SHORTEST_WAIT = 0.5
+LONGEST_SHORT_WAIT = 8.0
+"""Seconds before the second try of a server that answers others. Each later wait is twice as long,
+up to this."""
+OUTAGE_SECONDS = 60.0
+"""How long a server may answer nobody, as when it is started again, before requests are lost."""
+OUTAGE_GROWTH = 4.0
+"""How many times as long each wait is as the one before, while a server answers nobody."""
+JITTER = 0.25
+"""Share by which waits are longer at random, so that not all requests come at once."""
+PASSING_STATUS = {408, 409, 429}
+"""States of which another try may be free, beside those of 500 and above."""
+FEWEST_EQUAL_TOKENS = 20
+"""Tokens from which on two samples are not equal by chance."""
+OPTIONAL = {
+    "n": "each sample is a request of its own",
+    "seed": "its samples are not seeded",
+    "temperature": "it samples at a temperature of its own",
+    "max_tokens": "responses end at a limit of its own",
+}
+"""Parameters that a request can do without, and what that means."""
+_OF_THE_PROMPT = re.compile("context|too (long|large)")
+"""What a refusal says of a prompt that is too long, which may name `max_tokens` too."""
 HAND_OVER_SECONDS = 0.1
 """What arrives within this time is judged and written together: each write waits for the disk."""
 
@@ -60,21 +86,6 @@ class Request:
     seed: int
 
 
-@dataclass(frozen=True)
-class Reply:
-    """The responses that a server gave to a request."""
-
-    responses: Sequence[Response]
-    """A thought that the server keeps apart is put in front, between think tags."""
-    tokens: float
-    """Tokens of all of them. A server counts those of several together."""
-
-    def first(self, count: int) -> "Reply":
-        """Return the first responses, and their share of the tokens."""
-        responses = self.responses[:count]
-        return Reply(responses, self.tokens * len(responses) / len(self.responses))
-
-
 class _Model(BaseModel):
     id: object
 
@@ -83,34 +94,6 @@ class _Models(BaseModel):
     """What is read of the list of models."""
 
     data: list[_Model]
-
-
-class _Completion(BaseModel):
-    """What is read of a chat completion. Servers write much else."""
-
-    choices: list[object]
-    usage: object = None
-
-    @property
-    def tokens(self) -> int | None:
-        """Return the tokens of all its choices. Return None if the server does not count them."""
-        try:
-            return _Usage.model_validate(self.usage).completion_tokens
-        except ValidationError:
-            return None
-
-
-class _Usage(BaseModel):
-    completion_tokens: Annotated[int, Field(strict=True, ge=0, lt=MOST_TOKENS)]
-
-
-class _Choice(BaseModel):
-    message: dict[str, Any]
-    finish_reason: object = None
-
-
-class NoReplyError(Exception):
-    """A request that stayed without an answer after its tries, with the reason."""
 
 
 Outcome = Reply | NoReplyError
@@ -128,9 +111,9 @@ class Server:
     key_variable: str = KEY_VARIABLE
     in_flight: int = 64
     timeout: float = 600.0
-    """Seconds that a reply may take."""
+    """Seconds that a whole reply may take."""
     tries: int = 4
-    """How often a request is sent if the server is busy, fails or does not answer."""
+    """How often a request is sent if the server is busy, fails, or gives no reply to read."""
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
     """Arguments for the server's chat template."""
     has_max_tokens: bool = True
@@ -176,19 +159,20 @@ class Server:
         return names
 
     async def _models(self) -> list[str]:
-        async with self._client() as client:
+        async with self.client() as client:
             import httpx2
             import openai
 
             try:
                 async with asyncio.timeout(self.timeout):
-                    response = await client.get("/models", cast_to=httpx2.Response)
+                    listing = client.with_options(max_retries=self.tries - 1)
+                    response = await listing.get("/models", cast_to=httpx2.Response)
             except TimeoutError:
                 raise self.failure(f"no list of models within {self.timeout:g} s") from None
             except openai.NotFoundError:
                 return []
             except openai.OpenAIError as error:
-                raise self.failure(self._reason(error)) from None
+                raise self.failure(self.reason(error)) from None
         try:
             listed = _Models.model_validate(parse_json(self.content(response)))
         except ValueError:
@@ -211,114 +195,17 @@ class Server:
         """
         # Ctrl-C may come between a coroutine and its await.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited")
-        _run(self._ask(requests, params, on_outcomes))
+        _run(_Asking(self, params).ask(requests, on_outcomes))
 
-    async def _ask(
-        self,
-        requests: Sequence[Request],
-        params: SamplingParams,
-        on_outcomes: Callable[[Mapping[int, Outcome]], None],
-    ) -> None:
-        waiting = iter(enumerate(requests))
-        outcomes: dict[int, Outcome] = {}
-        is_answered = False
-
-        async def work() -> None:
-            # With one client for all, each request would look through the connections of all.
-            async with self._client() as client:
-                for number, request in waiting:
-                    try:
-                        outcomes[number] = await self._reply(client, request, params)
-                    except NoReplyError as error:
-                        outcomes[number] = error
-
-        def hand_over() -> None:
-            on_outcomes(outcomes)
-            outcomes.clear()
-
-        workers = min(self.in_flight, len(requests))
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = {group.create_task(work()) for _ in range(workers)}
-                while tasks:
-                    _, tasks = await asyncio.wait(tasks, timeout=HAND_OVER_SECONDS)
-                    came = outcomes.values()
-                    is_answered = is_answered or any(isinstance(item, Reply) for item in came)
-                    if is_answered:
-                        hand_over()
-                    elif len(outcomes) >= self.in_flight:
-                        raise self.failure(
-                            f"{plural(len(outcomes), 'request')} failed and none succeeded: "
-                            f"{outcomes.popitem()[1]}"
-                        )
-        except BaseExceptionGroup as errors:
-            raise errors.exceptions[0] from None
-        finally:
-            hand_over()
-
-    async def _reply(self, client: Any, request: Request, params: SamplingParams) -> Reply:
-        """Return the reply to a request. A server that gives fewer responses than asked for, as
-        those do that ignore `n`, is asked again for the rest. vLLM refuses `n` if it takes no
-        chance."""
-        responses: list[Response] = []
-        tokens = 0.0
-        while len(responses) < request.samples:
-            left = request.samples - len(responses) if params.temperature else 1
-            seed = (request.seed + len(responses)) % LARGEST_SEED
-            part = await self._send(client, request, params, left, seed)
-            part = part.first(left)
-            responses += part.responses
-            tokens += part.tokens
-        return Reply(responses, tokens)
-
-    async def _send(
-        self, client: Any, request: Request, params: SamplingParams, samples: int, seed: int
-    ) -> Reply:
-        import httpx2
-        import openai
-
-        body = {
-            "model": self.model,
-            "messages": request.messages,
-            "n": samples,
-            "seed": seed,
-            "temperature": params.temperature,
-            "top_p": params.top_p,
-        }
-        if self.has_max_tokens:
-            body["max_tokens"] = params.max_tokens
-        if self.template_arguments:
-            body["chat_template_kwargs"] = self.template_arguments
-        longest = self.tries * (self.timeout + LONGEST_WAIT)
-        try:
-            async with asyncio.timeout(longest):
-                # chat.completions.create takes half as much again: it looks through all types.
-                response = await client.post(
-                    "/chat/completions", cast_to=httpx2.Response, body=body
-                )
-        except (
-            openai.AuthenticationError,
-            openai.PermissionDeniedError,
-            openai.NotFoundError,
-        ) as error:
-            raise self.failure(self._reason(error)) from None
-        except openai.OpenAIError as error:
-            raise NoReplyError(self._reason(error)) from None
-        except TimeoutError:
-            raise NoReplyError(f"no whole reply within {longest:g} s") from None
-        return read_reply(self.content(response), request.problem)
-
-    def _reason(self, error: Exception) -> str:
+    def reason(self, error: Exception) -> str:
         """Say in a line why a request failed, and what to do if that is known."""
         import openai
 
-        if isinstance(error, openai.APITimeoutError):
-            return f"no reply within {self.timeout:g} s, {plural(self.tries, 'time')}"
         cause = error.__cause__ or error
         said = str(cause) or type(cause).__name__
         status = ""
         if isinstance(error, openai.APIStatusError):
-            said = _message_of(error.body)
+            said = message_of(error.body)
             location = error.response.headers.get("Location")
             if error.response.is_redirect and location:
                 said = f"it redirects to {location}: name that address"
@@ -330,7 +217,7 @@ class Server:
         return line
 
     @asynccontextmanager
-    async def _client(self) -> Any:
+    async def client(self) -> Any:
         """Open the client: no key but ours, no other host, no reply beyond a bound."""
         try:
             import httpx2
@@ -363,24 +250,278 @@ class Server:
         async def bound_reply(response: Any) -> None:
             response.stream = Bounded(response.stream)
 
-        transport = openai.DefaultAsyncHttpxClient(
-            follow_redirects=False,  # to a host that is to have no key of ours
-            # A proxy of the environment is for other machines than those of plain http.
-            trust_env=urlsplit(self.endpoint).scheme == "https",
-            timeout=httpx2.Timeout(self.timeout, connect=CONNECT_SECONDS),
-            verify=certificates(),
-            event_hooks={"request": [send_less], "response": [bound_reply]},
-        )
+        try:
+            transport = openai.DefaultAsyncHttpxClient(
+                follow_redirects=False,  # to a host that is to have no key of ours
+                # A proxy of the environment is for other machines than those of plain http.
+                trust_env=urlsplit(self.endpoint).scheme == "https",
+                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),  # `timeout` is of the whole
+                verify=certificates(),
+                event_hooks={"request": [send_less], "response": [bound_reply]},
+            )
+        except (ImportError, ValueError):  # whose text may have the password of a proxy
+            raise self.failure(
+                "the proxy of the environment (ALL_PROXY, HTTPS_PROXY) is of no kind that is known "
+                "here: name one of http or https, or unset it"
+            ) from None
         client = openai.AsyncOpenAI(
             api_key=self.key or NO_KEY,
             base_url=self.endpoint,
             http_client=transport,
-            max_retries=self.tries - 1,
+            max_retries=0,  # a reply that cannot be read is tried again too: `_Asking.attempt`
             # A compressed reply could be small on the wire and large here.
             default_headers={"Accept-Encoding": "identity"},
         )
         async with client:
             yield client
+
+
+class _RefusedError(Exception):
+    """What a server says of a request that is not as it takes them."""
+
+
+class _Asking:
+    """The requests of one `Server.ask`, and what they have shown of the server."""
+
+    def __init__(self, server: Server, params: SamplingParams) -> None:
+        self.server = server
+        self.params = params
+        self.refused: set[str] = set()
+        """Parameters without which a request succeeded that was refused with them."""
+        self.failing_since = math.inf
+        """When a request got no reply first since the last one that was answered."""
+        self.foreign_models: set[str] = set()
+        self.compared = 0
+        """Replies with several samples of some length."""
+        self.equal = 0
+        """How many of these have one text in all samples."""
+
+    async def ask(
+        self,
+        requests: Sequence[Request],
+        on_outcomes: Callable[[Mapping[int, Outcome]], None],
+    ) -> None:
+        """Send every request (`Server.ask`), and warn if samples are equal."""
+        waiting = iter(enumerate(requests))
+        outcomes: dict[int, Outcome] = {}
+        is_answered = False
+
+        async def work() -> None:
+            # With one client for all, each request would look through the connections of all.
+            async with self.server.client() as client:
+                for number, request in waiting:
+                    try:
+                        outcomes[number] = await self._reply(client, request)
+                    except NoReplyError as error:
+                        outcomes[number] = error
+
+        def hand_over() -> None:
+            on_outcomes(outcomes)
+            outcomes.clear()
+
+        in_flight = self.server.in_flight
+        workers = min(in_flight, len(requests))
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = {group.create_task(work()) for _ in range(workers)}
+                while tasks:
+                    _, tasks = await asyncio.wait(tasks, timeout=HAND_OVER_SECONDS)
+                    came = outcomes.values()
+                    is_answered = is_answered or any(isinstance(item, Reply) for item in came)
+                    if is_answered:
+                        hand_over()
+                    elif len(outcomes) >= in_flight:
+                        raise self.server.failure(
+                            f"{plural(len(outcomes), 'request')} failed and none succeeded: "
+                            f"{outcomes.popitem()[1]}"
+                        )
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            hand_over()
+        self._warn_of_equal_samples()
+
+    async def _reply(self, client: Any, request: Request) -> Reply:
+        """Return the reply to a request. A server that gives fewer responses than asked for, as
+        those do that ignore `n`, is asked again for the rest. vLLM refuses `n` if it takes no
+        chance."""
+        parts: list[Reply] = []
+        count = 0
+        while count < request.samples:
+            samples = request.samples - count if self.params.temperature else 1
+            seed = (request.seed + count) % LARGEST_SEED
+            part = await self._send(client, request, samples, seed)
+            parts.append(part.first(samples))
+            count += len(parts[-1].responses)
+        responses = [response for part in parts for response in part.responses]
+        reply = Reply(responses, sum(part.tokens for part in parts))
+        self._compare_samples(reply)
+        return reply
+
+    async def _send(self, client: Any, request: Request, samples: int, seed: int) -> Reply:
+        """Return the reply to a request for some samples. It is sent again without a parameter that
+        the server refuses, and so are all later ones if that succeeds."""
+        reasons: dict[str, str] = {}
+        while True:
+            body = self._body(request, samples, seed, self.refused | reasons.keys())
+            try:
+                reply = await self.attempt(client, body, request.problem)
+                break
+            except _RefusedError as error:
+                name = refused_parameter(str(error), body)
+                if name is None:
+                    raise NoReplyError(str(error)) from None
+                reasons[name] = str(error)
+        for name, reason in reasons.items():
+            if name not in self.refused:
+                self.refused.add(name)
+                LOG.warning(
+                    "the server refuses %s and is asked without it, so that %s (%s)",
+                    name,
+                    OPTIONAL[name],
+                    reason,
+                )
+        self._note_model(reply)
+        return reply
+
+    def _body(
+        self, request: Request, samples: int, seed: int, refused: Collection[str]
+    ) -> dict[str, object]:
+        """Return the body of a request without the parameters that are refused."""
+        body: dict[str, object] = {
+            "model": self.server.model,
+            "messages": request.messages,
+            "n": samples,
+            "seed": seed,
+            "temperature": self.params.temperature,
+            "top_p": self.params.top_p,
+        }
+        if self.server.has_max_tokens:
+            body["max_tokens"] = self.params.max_tokens
+        if self.server.template_arguments:
+            body["chat_template_kwargs"] = self.server.template_arguments
+        return {name: value for name, value in body.items() if name not in refused}
+
+    async def attempt(self, client: Any, body: Mapping[str, object], problem: Problem) -> Reply:
+        """Return the reply to a body, which is sent at most `tries` times: again if the server is
+        busy, fails, takes too long or gives a reply that cannot be read.
+
+        Raises NoReplyError if none is left, _RefusedError if the server does not take the body, and
+        UserError if it refuses the key or the model.
+        """
+        import httpx2
+        import openai
+
+        first_failure = math.inf
+        for number in range(1, self.server.tries + 1):
+            told = None
+            is_away = True
+            try:
+                async with asyncio.timeout(self.server.timeout):
+                    # chat.completions.create takes half as much again: it looks through all types.
+                    response = await client.post(
+                        "/chat/completions", cast_to=httpx2.Response, body=body
+                    )
+                reply = read_reply(self.server.content(response), problem)
+            except (
+                openai.AuthenticationError,
+                openai.PermissionDeniedError,
+                openai.NotFoundError,
+            ) as error:
+                raise self.server.failure(self.server.reason(error)) from None
+            except openai.APIStatusError as error:
+                reason = self.server.reason(error)
+                if error.status_code < 500 and error.status_code not in PASSING_STATUS:
+                    raise _RefusedError(reason) from None
+                told = seconds_told(error.response.headers)
+            except openai.OpenAIError as error:
+                reason = self.server.reason(error)
+            except TimeoutError:
+                times = plural(number, "time")
+                reason = f"no whole reply within {self.server.timeout:g} s, {times}"
+                is_away = False
+            except NoReplyError as error:
+                reason = self.server.without_key(str(error))
+                is_away = False
+            else:
+                self.failing_since = math.inf
+                return reply
+            now = time.monotonic()
+            if is_away:
+                first_failure = min(first_failure, now)
+                self.failing_since = min(self.failing_since, now)
+            wait = self._wait(number, now, first_failure if is_away else -math.inf)
+            wait = wait if told is None else told
+            if number == self.server.tries or wait > LONGEST_WAIT:
+                break
+            await asyncio.sleep(wait)
+        raise NoReplyError(reason[:LONGEST_REASON])
+
+    def _wait(self, number: int, now: float, first_failure: float) -> float:
+        """Return the seconds to wait after a failure of this number at the time `now`.
+
+        While the server has answered nobody since `first_failure` of this request, the waits of all
+        its tries make up the time of an outage, unless that is over already. After a reply that
+        cannot be read the server is there, and `first_failure` is -inf.
+        """
+        seconds = min(LONGEST_SHORT_WAIT, SHORTEST_WAIT * 2.0 ** (number - 1))
+        since = self.failing_since
+        if since <= first_failure and now - since < OUTAGE_SECONDS:
+            waits = [OUTAGE_GROWTH**place for place in range(self.server.tries - 1)]
+            if number <= len(waits):
+                seconds = OUTAGE_SECONDS * waits[number - 1] / sum(waits)
+        return seconds * random.uniform(1, 1 + JITTER)
+
+    def _note_model(self, reply: Reply) -> None:
+        """Warn once of each other model that a reply names."""
+        name = reply.model
+        if not name or name == self.server.model or name in self.foreign_models:
+            return
+        self.foreign_models.add(name)
+        if len(self.foreign_models) <= SHOWN_MODELS:
+            LOG.warning(
+                "the server replies as model %s, and was asked for %s: which one is measured?",
+                shortened(name),
+                shortened(self.server.model),
+            )
+
+    def _compare_samples(self, reply: Reply) -> None:
+        """Count a reply whose samples are long enough to differ, and whether they are all equal."""
+        texts = [response.text for response in reply.responses]
+        tokens = reply.tokens / len(texts) or len(texts[0].split())
+        if len(texts) > 1 and self.params.temperature and tokens >= FEWEST_EQUAL_TOKENS:
+            self.compared += 1
+            self.equal += len(set(texts)) == 1
+
+    def _warn_of_equal_samples(self) -> None:
+        """Warn if the samples of half of the problems are equal, though their seeds are not."""
+        if self.equal and 2 * self.equal >= self.compared:
+            LOG.warning(
+                "all samples have the same text in %d of %s: a cache, or a server that ignores "
+                "seeds, gives one sample for several",
+                self.equal,
+                plural(self.compared, "problem"),
+            )
+
+
+def refused_parameter(reason: str, body: Mapping[str, object]) -> str | None:
+    """Return the parameter of a body that a refusal names. Return None if it names none that can be
+    left out, or speaks of the prompt."""
+    if _OF_THE_PROMPT.search(reason.lower()):
+        return None
+    names = (name for name in OPTIONAL if name in body)
+    return next((name for name in names if re.search(rf"(?<!\w){name}(?!\w)", reason)), None)
+
+
+def seconds_told(headers: Mapping[str, str]) -> float | None:
+    """Return how long a server asks to wait before another try. Return None if it does not."""
+    text = headers.get("Retry-After", "")
+    date = parsedate_tz(text)
+    with suppress(ValueError):
+        seconds = float(text) if date is None else float(mktime_tz(date)) - time.time()
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    return None
 
 
 @cache
@@ -432,50 +573,3 @@ def is_this_machine(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def read_reply(body: bytes, problem: Problem) -> Reply:
-    """Read the choices of a chat completion. Raises NoReplyError without any."""
-    try:
-        completion = _Completion.model_validate(parse_json(body))
-    except ValidationError:
-        raise NoReplyError("the reply has no choices") from None
-    except ValueError:
-        raise NoReplyError("the reply is no JSON") from None
-    if not completion.choices:
-        raise NoReplyError("the reply has no choices")
-    n_tokens = completion.tokens
-    is_single = len(completion.choices) == 1
-    responses: list[Response] = []
-    for value in completion.choices:
-        try:
-            choice = _Choice.model_validate(value)
-        except ValidationError:
-            raise NoReplyError("a choice of the reply has no message") from None
-        responses.append(
-            Response(
-                problem=problem,
-                sample=len(responses),
-                text=message_text(choice.message) or "",
-                finish_reason=finish_reason(choice.finish_reason),
-                n_tokens=n_tokens if is_single else None,
-            )
-        )
-    return Reply(responses, float(n_tokens or 0))
-
-
-class _Said(BaseModel):
-    """What is read of an error."""
-
-    error: object = None
-    message: object = None
-
-
-def _message_of(body: object) -> str:
-    """Return the message of an error as servers write it, else the whole."""
-    if not isinstance(body, dict):
-        return str(body or "")
-    error = _Said.model_validate(body).error or body
-    if not isinstance(error, dict):
-        return str(error)
-    return str(_Said.model_validate(error).message or error)

@@ -16,6 +16,8 @@ from verifiers import Format, Verifier
 
 Deliver = Callable[[Mapping[str, Sequence[Response]], float], None]
 """Takes the judged responses to problems by their ids, and how many tokens they have."""
+NO_REPLY = "no reply"
+"""Why responses are missing that a server did not give."""
 Tick = Callable[[str, int], None]
 """Hears of pass@1 and of the speed so far, in words, and how many problems are done since."""
 
@@ -36,6 +38,8 @@ class Task:
     """Responses to each problem. None if a file has them, and a stop loses none."""
     workers: int = 1
     """Processes that judge. One is enough beside a model."""
+    failed: Mapping[str, int] = field(default_factory=dict)
+    """How many responses failed where they were made, by the reason."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ def carry_out(
 
     failures = task.respond(stored.responses_to.keys(), verifier, deliver)
     seconds = time.perf_counter() - started
+    no_reply = {NO_REPLY: len(failures) * (task.samples or 1)} if failures else {}
     present = [problem.id for problem in task.problems if problem.id in stored.responses_to]
     result = Result(
         model=task.label.model,
@@ -88,5 +93,6 @@ def carry_out(
         fingerprint=task.fingerprint,
         problems=judged_problems(stored.responses(present), cluster),
         speed=Speed(round(tokens), seconds) if tokens else None,
+        failed={**task.failed, **no_reply},
     )
     return TaskOutcome(result, failures)

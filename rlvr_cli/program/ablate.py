@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
+from rlvr_cli.algorithm.parts import load_parts
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -18,6 +19,8 @@ from rlvr_cli.core.yaml_text import LARGEST_YAML, read_yaml
 from rlvr_cli.evaluation.curves import Figure
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.program.resolve import load, read_flags, shipped
+from rlvr_cli.program.train import load_training_problems
+from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.runs.ablation import ARM_NAME, AblationPlan, make_runs, probe
 from rlvr_cli.show.ablation import publish_ablation
 
@@ -218,9 +221,36 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
             )
 
 
+def try_functions(plan: AblationPlan) -> None:
+    """Load and try the functions of the user's own that the arms name. Raises UserError, which
+    names the arm, for one that fails: its runs would, after those of other arms."""
+    for name, config in plan.arms.items():
+        try:
+            load_parts(config.algorithm)
+            if any(term.is_user_code for term in config.reward.terms):
+                _try_rewards(config)
+        except UserError as error:
+            raise UserError(f"arm {name}: {error}") from None
+
+
+def _try_rewards(config: Config) -> None:
+    """Ask an arm's rewards for two responses to its first problem. Raises UserError if one fails,
+    or does not answer in time."""
+    problem = load_training_problems(config).problems[0]
+    responses = [f"The answer is \\boxed{{{problem.answer}}}.", "I do not know."]
+    advantage = config.algorithm.advantage
+    with Rewarder(config.reward, config.rollout.max_tokens, advantage=advantage) as rewarder:
+        for pending in rewarder.start(problem, responses):
+            for outcome in pending.result().by_sample.values():
+                if isinstance(outcome, str):
+                    raise UserError(outcome)
+
+
 def ablate(plan: AblationPlan, jobs: int | None, check: bool, display: Display) -> None:
     """Run `rlvr ablate`. Raises UserError if a run failed, once the others are there."""
     missing = plan.missing()  # refuses another's run before anything is written
+    if missing:
+        try_functions(plan)
     plan.out.mkdir(parents=True, exist_ok=True)
     with lock_directory(plan.out):
         plan.store()

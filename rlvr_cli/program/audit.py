@@ -51,6 +51,7 @@ def audit(
         row
         for source in responses
         for row in read_responses(source, data.limit, data.skip_bad, data.fields, named)
+        if not row.has_failed
     ]
     problems = named or ProblemSet(
         ", ".join(responses),

@@ -1,5 +1,6 @@
 """Judge responses made elsewhere (`rlvr eval --responses`)."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from functools import partial
 from itertools import chain, islice
@@ -56,10 +57,21 @@ def score(
             canonical(golds[0]), data.split or "test", root=data.root, skip_bad=data.skip_bad
         )
     readings: list[str] = []
-    responses = _read(sources, data, gold_set, readings.append, rows)
+    rows_read = _read(sources, data, gold_set, readings.append, rows)
+    responses = [response for response in rows_read if not response.has_failed]
+    if not responses:
+        raise UserError(f"no response to judge: {_in_words(rows_read)}")
+    failures = _failures(rows_read, {label_of(response) for response in responses})
     _check(responses, options.by)
     tasks = [
-        _task(label, same_label, data.answer_format, options.judge, display)
+        _task(
+            label,
+            same_label,
+            failures.get(label, ()),
+            data.answer_format,
+            options.judge,
+            display,
+        )
         for label, same_label in by_key(responses, label_of).items()
     ]
     directory = None if options.out is None else ResultDirectory(options.out)
@@ -67,6 +79,8 @@ def score(
     def say_before() -> None:
         for reading in readings:
             display.say("read", reading)
+        for label, of_label in failures.items():
+            display.warn(f"{label.model}: {_in_words(of_label)}, which no figure counts")
         if gold_set is not None and data.limit is None:
             _warn_of_missing(tasks, len(gold_set.problems), display)
         has_row_formats = any(origin_of(response).answer_format for response in responses)
@@ -94,12 +108,13 @@ def label_of(response: Response) -> Label:
 def _task(
     label: Label,
     responses: Sequence[Response],
+    failures: Sequence[Response],
     answer_format: Format | None,
     judge: str,
     display: Display,
 ) -> Task:
     """Return the task of judging the responses of one label, by the format that is configured, else
-    by that of their rows. Another judge than ours takes any."""
+    by that of their rows. Another judge than ours takes any. Failures are counted alone."""
     by_id = by_key(responses, lambda response: response.problem.id)
     problems = [same_problem[0].problem for same_problem in by_id.values()]
     task_format = "any" if judge != OURS else answer_format or row_format(responses)
@@ -110,7 +125,31 @@ def _task(
         answer_format=task_format,
         fingerprint=fingerprint(judging_by(task_format, judge), data=data_hash(problems)),
         workers=usable_cores(),
+        failed=_by_reason(failures),
     )
+
+
+def _failures(responses: Sequence[Response], answered: Set[Label]) -> dict[Label, list[Response]]:
+    """Group the failures by label. A row that failed may name no model: if all others are of one
+    label, it is of that too."""
+    failed = [response for response in responses if response.has_failed]
+    if len(answered) == 1 and failed:
+        return dict.fromkeys(answered, failed)
+    return by_key(failed, label_of)
+
+
+def _by_reason(failures: Iterable[Response]) -> dict[str, int]:
+    """Count failures by the word for their end."""
+    return dict(Counter(str(failure.finish_reason) for failure in failures).most_common())
+
+
+def _in_words(failures: Sequence[Response]) -> str:
+    """Say how many rows failed, why, and where the first one stands."""
+    reasons = ", ".join(
+        f"{count} {shortened(reason)}" for reason, count in _by_reason(failures).items()
+    )
+    responses = plural(len(failures), "response")
+    return f"{responses} failed ({reasons}; the first at {origin_of(failures[0]).place})"
 
 
 def _respond(

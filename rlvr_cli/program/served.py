@@ -16,7 +16,8 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import chat_of, template_text
 from rlvr_cli.evaluation.fingerprint import data_hash, fingerprint, judging_by, rows_hash
 from rlvr_cli.evaluation.imported import judged
-from rlvr_cli.evaluation.served import NoReplyError, Outcome, Request, Server
+from rlvr_cli.evaluation.replies import NoReplyError
+from rlvr_cli.evaluation.served import Outcome, Request, Server
 from rlvr_cli.evaluation.task import Deliver, Task
 from rlvr_cli.program.problems import Sets
 from rlvr_cli.setup.plan import choose_format, with_boxed_prompt

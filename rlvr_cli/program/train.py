@@ -54,7 +54,7 @@ def start_run(
     directory = out or default_directory(config.algo, config.data.sources)
     if not check_only:
         refuse_place(directory)
-    problems = _load_problems(config, rows)
+    problems = load_training_problems(config, rows)
     with open_session(
         plan_for(config, problems), training=True, date=datetime.now(), objects=objects
     ) as session:
@@ -101,7 +101,7 @@ def resume(
                 "stdin", tuple(read_problems(directory)), config.data.prompt or ""
             )
         else:
-            problems = _load_problems(config)
+            problems = load_training_problems(config)
         plan = plan_for(config, problems)
         with open_session(
             plan, training=True, date=first_written(directory), objects=objects
@@ -118,7 +118,7 @@ def resume(
             loop.run_to_end()
 
 
-def _load_problems(config: Config, rows: Iterable[object] | None = None) -> ProblemSet:
+def load_training_problems(config: Config, rows: Iterable[object] | None = None) -> ProblemSet:
     """Load the problems to train on, with the answers or responses that the algorithm needs."""
     return load_all(
         config.data.sources,

@@ -11,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -23,17 +24,18 @@ from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.config.built_in import TEMPLATES
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import read_regular, reading, write_atomically
+from rlvr_cli.core.files import open_regular, read_regular, reading, write_atomically
+from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.settings import leaves
-from rlvr_cli.core.step_figures import values_of
+from rlvr_cli.core.step_figures import StepFigures, values_of
 from rlvr_cli.core.stored import Stored
 from rlvr_cli.core.text import format_value, plural
 from rlvr_cli.core.types import by_key
 from rlvr_cli.core.yaml_text import read_yaml
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.rows import stored_responses
-from rlvr_cli.evaluation.curves import Figure, MeasuredRun, Point, Seeds
-from rlvr_cli.evaluation.estimators import detectable, mean
+from rlvr_cli.evaluation.curves import STEPS, Figure, MeasuredRun, Point, Seeds, compare_arms
+from rlvr_cli.evaluation.estimators import detectable, least_seen, mean
 from rlvr_cli.evaluation.figures import UNJUDGED
 from rlvr_cli.ranks.launch import LAUNCHER
 from rlvr_cli.runs.stored import read_steps
@@ -186,6 +188,7 @@ def probe(plan: AblationPlan, missing: int, display: Display) -> None:
     config = plan.arms[plan.base]
     measurements = 2 + config.steps // config.eval.every if config.eval.every else 2
     newest = steps[-1]
+    _say_least(plan, list(run_figures(run).measured[-1].shares.values()), display)
     seconds = config.steps * (newest.seconds.step or 0.0) + measurements * measuring
     tokens = missing * config.steps * (newest.sampled.tokens_sampled or 0)
     display.say(
@@ -193,6 +196,41 @@ def probe(plan: AblationPlan, missing: int, display: Display) -> None:
         f"{missing} to make, {n_ended} there; about {missing * seconds / 60:,.1f} minutes of a "
         f"process and {tokens:,} sampled tokens",
     )
+
+
+def _say_least(plan: AblationPlan, shares: Sequence[float], display: Display) -> None:
+    """Say which differences the answers to the held-out problems hide, however alike seeds are."""
+    answers = plan.arms[plan.base].eval.samples
+    least = least_seen(shares, answers, len(plan.seeds))
+    if least:
+        display.say(
+            "could show",
+            f"not less than {least:.3f} in pass@1 with {plural(len(plan.seeds), 'seed')}: "
+            f"{plural(answers, 'answer')} to each of {plural(len(shares), 'problem')} vary by so "
+            "much alone, and seeds add to it",
+        )
+
+
+def _say_seen(plan: AblationPlan, said: set[str], display: Display) -> None:
+    """Say what could be seen of each arm of which two seeds have ended, as of the base. `said` has
+    the arms of which it is said already."""
+    paths = run_paths(plan.out)
+    seeds_of_base = paths.get(plan.base, {}).keys()
+    ready = {arm for arm, seeds in paths.items() if len(seeds.keys() & seeds_of_base) > 1}
+    if ready <= {plan.base, *said}:
+        return
+    for compared in compare_arms(read_runs(plan.out), plan.base):
+        difference = compared.difference
+        if compared.axis != STEPS or difference is None or compared.arm in said:
+            continue
+        said.add(compared.arm)
+        seen = difference.seen_with(len(plan.seeds))
+        could_show = "nothing" if seen >= 1 else f"a difference of {seen:.2f}"
+        display.say(
+            "could show",
+            f"{compared.arm}: {could_show} in pass@1 with {plural(len(plan.seeds), 'seed')}, if "
+            f"all vary as the first {difference.seeds} do",
+        )
 
 
 def make_runs(
@@ -206,6 +244,7 @@ def make_runs(
     queue = list(missing)
     running: dict[Path, subprocess.Popen[bytes]] = {}
     failures = []
+    said: set[str] = set()
     with display.progress("runs", len(plan.runs), len(plan.runs) - len(queue)) as bar:
         try:
             while queue or running:
@@ -225,6 +264,7 @@ def make_runs(
                     else:
                         value = read_summary(run).pass_at_1
                         display.say("run", f"{run}: pass@1 {measured(value)}")
+                        _say_seen(plan, said, display)
                     bar.tick(run.name)
         finally:
             _stop(running.values())
@@ -339,17 +379,16 @@ def run_figures(run: Path) -> MeasuredRun:
     """
     files = run / "rollouts"
     measured = [_point(0, 0.0, 0, files / "held-out-before.jsonl")]
-    steps = []
+    steps = _all_steps(run)
     seconds = 0.0
     tokens = 0
     step = 0
-    for figures in read_steps(run / "metrics.jsonl"):
+    for figures in steps:
         step = figures.step
         if figures.seconds.processor is None or figures.sampled.tokens_sampled is None:
             raise UserError(f"{run}: step {step} has no processor seconds; make it again")
         seconds += figures.seconds.processor
         tokens += figures.sampled.tokens_sampled
-        steps.append(figures)
         if figures.measured is not None:
             levels = figures.held_out[""].by_level
             path = files / f"held-out-step-{step:06d}.jsonl"
@@ -357,6 +396,38 @@ def run_figures(run: Path) -> MeasuredRun:
     if measured[-1].step < step:
         measured.append(_point(step, seconds, tokens, files / "held-out-after.jsonl"))
     return MeasuredRun(measured, steps)
+
+
+def _all_steps(run: Path) -> list[StepFigures]:
+    """Return the figures of each step of a run. Raises UserError, with the line, if one is missing:
+    seconds and tokens up to a later step would be too few."""
+    path = run / "metrics.jsonl"
+    steps = list(read_steps(path))
+    last = max(read_summary(run).steps, steps[-1].step if steps else 0)
+    present = {figures.step for figures in steps}
+    for step in range(1, last + 1):
+        if step not in present:
+            raise UserError(
+                f"{path}:{_line_without(path, step)}: step {step} is missing or cannot be read, so "
+                "that nothing can be compared at equal seconds or tokens; move the run away and "
+                "give rlvr ablate again"
+            )
+    return steps
+
+
+def _line_without(path: Path, step: int) -> int:
+    """Return the number of the line that should have a step: the first one that cannot be read or
+    has a later step, or the one after the end."""
+    number = 0
+    with suppress(OSError), open_regular(path, follow=False) as file:
+        for number, line in enumerate(bounded_lines(str(path), file), 1):
+            try:
+                figures = StepFigures.from_row(parse_json(line))
+            except ValueError:
+                return number
+            if figures.step > step:
+                return number
+    return number + 1
 
 
 def _point(step: int, seconds: float, tokens: int, path: Path) -> Point:

@@ -32,6 +32,7 @@ _CSV = (
     "seen",
     "problems",
 )
+"""The columns of table.csv, before pass@1 of each seed."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,8 @@ def of_arms(arms: Sequence[ArmAtEnd], base: str) -> Table:
         else:
             low, high = difference.interval
             line.append(f"{difference.value:+.3f} [{low:+.3f}, {high:+.3f}]")
-            line += [str(difference.problems), f"{difference.seen:.3f}"]
+            seen = "nothing" if difference.seen >= 1 else f"{difference.seen:.3f}"
+            line += [str(difference.problems), seen]
         table.append(line)
     return table
 
@@ -99,7 +101,8 @@ def arms_as_csv(arms: Sequence[ArmAtEnd]) -> str:
     """Format the figures of arms as CSV, numbers in full."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_CSV)
+    seeds = sorted({seed for arm in arms for seed in arm.by_seed})
+    writer.writerow([*_CSV, *(f"pass@1 of seed {seed}" for seed in seeds)])
     for arm in arms:
         cells = [arm.arm, arm.axis.unit, arm.at, arm.seeds, arm.pass_at_1]
         difference = arm.difference
@@ -107,7 +110,7 @@ def arms_as_csv(arms: Sequence[ArmAtEnd]) -> str:
             cells += [""] * (len(_CSV) - len(cells))
         else:
             cells += [difference.value, *difference.interval, difference.seen, difference.problems]
-        writer.writerow(cells)
+        writer.writerow([*cells, *(arm.by_seed.get(seed, "") for seed in seeds)])
     return text.getvalue()
 
 
@@ -116,12 +119,25 @@ def show_ablation(directory: Path, display: Display) -> None:
     ablation = findings(directory)
     display.table(ablation.table, is_result=True)
     display.say("columns", NOTE)
+    say_heaps(ablation.arms, display)
     if ablation.ended < ablation.planned:
         display.warn(
             f"{ablation.ended} of {ablation.planned} runs have ended: an arm gets an interval once "
             f"it has two seeds that {ablation.base} has; pass@1 of different seeds cannot be "
             "compared"
         )
+
+
+def say_heaps(arms: Sequence[ArmAtEnd], display: Display) -> None:
+    """Warn of arms whose seeds fall into two heaps, as where a run takes off or does not."""
+    for arm in arms:
+        heaps = arm.heaps if arm.axis == STEPS else None
+        if heaps is not None:
+            low, high = (" ".join(f"{value:.3f}" for value in heap) for heap in heaps)
+            display.warn(
+                f"{arm.arm}: its seeds fall into two heaps ({low} and {high}): the mean is of "
+                "neither, and an interval over few seeds is too narrow; take more seeds"
+            )
 
 
 def publish_ablation(directory: Path, display: Display) -> None:
@@ -132,6 +148,7 @@ def publish_ablation(directory: Path, display: Display) -> None:
     write_atomically(directory / "picture.svg", ablation.picture)
     display.table(ablation.table, is_result=True)
     display.say("columns", NOTE)
+    say_heaps(ablation.arms, display)
     for arm in ablation.arms:
         difference = arm.difference
         is_by_step = arm.axis == STEPS

@@ -211,7 +211,9 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(
     shown = invoke("show", str(out))
     assert "less grpo [95 %]" in shown.stdout
     assert "have ended" not in shown.stdout
-    assert "could show nothing: 2 seeds tell no difference" in " ".join(resumed.err.split())
+    said = " ".join(resumed.err.split())
+    assert "could show nothing: 2 seeds tell no difference" in said
+    assert "in pass@1 with 2 seeds, if all vary as the first 2 do" in said
     assert invoke("show", str(out), "--html", str(tmp_path / "page.html")).exit_code == 0
     assert "<polygon" in (tmp_path / "page.html").read_text()
     (out / "slow-1" / "summary.json").unlink()

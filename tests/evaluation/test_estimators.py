@@ -5,8 +5,9 @@ import math
 import random
 from collections import Counter
 
+import numpy
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr_cli.evaluation import estimators as statistics
@@ -16,6 +17,7 @@ from rlvr_cli.evaluation.estimators import (
     cons_estimate,
     default_ks,
     interval,
+    left_out,
     paired_difference,
     paired_interval,
     pass_at_k,
@@ -263,21 +265,112 @@ def test_the_p_of_drawn_signs_is_near_that_of_all_signs():
     actual = paired_difference([1.0] * 17 + [0.0] * 31, [0.0] * 17 + [1.0] * 7 + [0.0] * 24)
     exact = 2 * sum(math.comb(24, k) for k in range(8)) / 2**24
     assert actual.p == pytest.approx(exact, abs=0.01)
-    assert paired_difference([1.0] * 3000, [0.0] * 3000).p == 1 / 10_000  # in several parts
+    assert paired_difference([1.0] * 3000, [0.0] * 3000).p == 1 / 10_001  # in several parts
 
 
 def test_the_p_of_few_differences_is_exact():
-    # 14 differences of 1 and 2 quarters, as the sum over all 2^14 signs has it.
-    sizes = [1, 2] * 7
+    # 12 differences of 1 and 2 quarters, as the sum over all 2^12 signs has it.
+    sizes = [1, 2] * 6
     sums = [sum(signed) for signed in itertools.product(*((-s, s) for s in sizes))]
-    actual = paired_difference(
-        [s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 10 + [0.25, 0.5] * 2
-    )
-    assert actual.p == sum(abs(total) >= 15 - 6 for total in sums) / 2**14
-    # 9 better and 4 worse: 2 x (1 + 13 + 78 + 286 + 715) / 2^13; 3 better and 0 worse: 2 / 2^3.
-    actual = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
-    assert actual.p == 2 * (1 + 13 + 78 + 286 + 715) / 2**13
+    actual = paired_difference([s / 4 for s in sizes[:-4]] + [0.0] * 4, [0.0] * 8 + [0.25, 0.5] * 2)
+    assert actual.p == sum(abs(total) >= 12 - 6 for total in sums) / 2**12
+    # 9 better and 3 worse: 2 x (1 + 12 + 66 + 220) / 2^12; 3 better and 0 worse: 2 / 2^3.
+    actual = paired_difference([1.0] * 9 + [0.0] * 3, [0.0] * 9 + [1.0] * 3)
+    assert actual.p == 2 * (1 + 12 + 66 + 220) / 2**12
     assert paired_difference([1.0] * 3 + [0.5] * 9, [0.0] * 3 + [0.5] * 9).p == 0.25
+    # Of more problems signs are drawn: 9 better and 4 worse of 40 have a p of 0.2668.
+    actual = paired_difference([1.0] * 9 + [0.0] * 31, [0.0] * 9 + [1.0] * 4 + [0.0] * 27)
+    exact = 2 * (1 + 13 + 78 + 286 + 715) / 2**13
+    assert actual.p == pytest.approx(exact, abs=3 * math.sqrt(exact * (1 - exact) / 5000))
+
+
+EIGHTHS = st.integers(-8, 8).map(lambda eighths: eighths / 8)
+
+
+@settings(max_examples=50)
+@given(st.lists(EIGHTHS, min_size=6, max_size=8), st.integers(-80, 80))
+def test_an_interval_holds_the_means_that_all_signs_do_not_refuse(differences, supposed):
+    """Against the definition: the signs of what differs from a supposed mean, all flipped."""
+    mean = supposed / 80
+    rest = [difference - mean for difference in differences]
+    signs = itertools.product((-1, 1), repeat=len(rest))
+    sums = [abs(sum(s * r for s, r in zip(signed, rest, strict=True))) for signed in signs]
+    p = sum(total >= abs(sum(rest)) - 1e-9 for total in sums) / len(sums)
+    low, high = paired_interval(differences)
+    if p >= 0.05:
+        assert low - 1e-9 <= mean <= high + 1e-9
+
+
+@settings(max_examples=50)
+@given(st.lists(EIGHTHS, min_size=13, max_size=40), st.randoms(use_true_random=False))
+def test_neither_order_nor_direction_changes_a_pair_whose_signs_are_drawn(differences, rng):
+    zeros = [0.0] * len(differences)
+    first, turned = paired_difference(differences, zeros), paired_difference(zeros, differences)
+    rng.shuffle(differences)
+    assert (turned.p, [-end for end in turned.interval[::-1]]) == (
+        first.p,
+        pytest.approx(list(first.interval)),
+    )
+    again = paired_difference(differences, zeros)
+    assert (again.p, again.interval) == (first.p, pytest.approx(first.interval))
+
+
+def random_differences(rng):
+    """Those of a result: problems of one law, responses of some number, on a few sizes of sets."""
+    size, k = rng.choice([5, 6, 9, 12, 13, 30, 100, 500]), rng.choice([1, 4, 16])
+    far, share = rng.choice([0.0, 0.05, 0.1, 0.3]), rng.choice([0.05, 0.3, 1.0])
+    a, b = rng.choice([(0.05, 1.0), (0.5, 0.5), (2.0, 5.0)])
+    rates = rng.beta(a, b, size)
+    lifted = rates + far * (1 - rates) * (rng.random(size) < share)
+    return ((rng.binomial(k, lifted) - rng.binomial(k, rates)) / k).tolist()
+
+
+def test_interval_and_p_of_a_pair_never_contradict_each_other():
+    rng = numpy.random.default_rng(0)
+    outside = 0
+    for _ in range(300):
+        differences = random_differences(rng)
+        actual = paired_difference(differences, [0.0] * len(differences))
+        low, high = actual.interval
+        assert low <= actual.value <= high
+        assert (low > 0 or high < 0) == (actual.p < 0.05)
+        outside += actual.p < 0.05
+    assert 30 < outside < 270  # both happen
+
+
+def test_the_floor_of_an_interval_gives_way_where_signs_tell_a_difference():
+    # 30 problems: 0.231 x 1 is the floor. 10 better, 20 alike: 1/3, p = 2 / 2^10.
+    better = paired_difference([1.0] * 10 + [0.0] * 20, [0.0] * 30)
+    assert better.p < 0.01
+    assert better.interval[0] == pytest.approx(1 / 3 - 0.231406, abs=1e-5)  # does not cross 0
+    # 7 better: 7/30 - 0.231 is above 0 by a hair. 6 better: p = 2 / 2^6, and the floor crosses 0.
+    six = paired_difference([1.0] * 6 + [0.0] * 24, [0.0] * 30)
+    assert six.p == pytest.approx(2 / 2**6, abs=0.006)
+    assert 0 < six.interval[0] < 6 / 30 - 0.1
+    assert six.interval[1] == pytest.approx(6 / 30 + 0.231406, abs=1e-5)  # the other end keeps it
+    five = paired_difference([1.0] * 5 + [0.0] * 25, [0.0] * 30)
+    assert five.p == pytest.approx(2 / 2**5, abs=0.008)
+    assert five.interval[0] == pytest.approx(5 / 30 - 0.231406, abs=1e-5)
+
+
+@pytest.mark.parametrize(("size", "k"), [(30, 16), (100, 4)])
+def test_a_paired_interval_covers_the_truth_and_is_as_narrow_as_students(size, k):
+    """A second model a tenth of the way to 1 better, problems as of Beta(2, 5)."""
+    rng = numpy.random.default_rng([size, k])
+    draws, truth = 300, 0.1 * 5 / 7
+    covered = seen = seen_by_student = 0
+    for _ in range(draws):
+        rates = rng.beta(2, 5, size)
+        differences = (rng.binomial(k, rates + 0.1 * (1 - rates)) - rng.binomial(k, rates)) / k
+        low, high = paired_interval(differences.tolist())
+        covered += low <= truth <= high
+        seen += low > 0
+        half = student(size - 1) * differences.std(ddof=1) / math.sqrt(size)
+        seen_by_student += differences.mean() > half
+    assert covered / draws >= 0.93 - 3 * math.sqrt(0.93 * 0.07 / draws)
+    # The same draws: 0.06 below, and three standard errors where a tenth of the trials differ.
+    assert (seen_by_student - seen) / draws <= 0.06 + 3 * math.sqrt(0.1 / draws)
+    assert 0.4 < seen / draws < 1
 
 
 def test_values_that_are_ones_but_for_a_last_bit_have_an_interval():
@@ -302,3 +395,57 @@ def test_values_of_little_spread_tell_no_more_than_their_responses():
     center, half = m + z2 / 320, 1.959964 * math.sqrt(m * (1 - m) / 160 + z2 / (4 * 160**2))
     expected = ((center - half) / (1 + z2 / 160), (center + half) / (1 + z2 / 160))
     assert interval([8 / 16] * 9 + [9 / 16], responses=16) == pytest.approx(expected)
+
+
+def test_a_drawn_error_is_that_of_problems_that_share_their_subsets(monkeypatch):
+    """30 problems of one tally are drawn once, so that their mean errs as far as each."""
+    alike = Tally(400, (300,), 300)
+    (value, error) = cons_at_k(alike, 8)
+    assert 0 < error < 0.008
+    mean = cons_estimate([alike] * 30, 8)
+    assert (mean.value, mean.error) == (pytest.approx(value), pytest.approx(error))
+    # Another tally is drawn by itself: the root of (20 e1)^2 + (10 e2)^2, over 30.
+    other = Tally(400, (299, 1), 300)
+    both = cons_estimate([alike] * 20 + [other] * 10, 8)
+    assert both.error == pytest.approx(math.hypot(20 * error, 10 * cons_at_k(other, 8).error) / 30)
+    # And the exact value is as near as that says.
+    monkeypatch.setattr(statistics, "EXACT_UP_TO", 2000)
+    exact = cons_estimate([alike] * 30, 8)
+    assert exact.error == 0
+    assert abs(mean.value - exact.value) < 3 * mean.error
+
+
+def test_tallies_that_differ_in_wrong_answers_alone_have_other_subsets():
+    """The same counts of right and of all: their draws must not err together."""
+    values = {cons_at_k(Tally(300, (300, many), 300 - many), 2).value for many in (0, 1, 2, 3)}
+    assert len(values) == 4
+
+
+@pytest.mark.parametrize(
+    ("lacking", "enough", "bias", "shares"),
+    [
+        ([Tally(0, (3,))] * 4, [Tally(6, (2,))] * 26, "up", (0.0, 0.75)),
+        ([Tally(4)] * 9, [Tally(1, (7,))] * 20, "down", (1.0, 0.125)),
+        ([Tally(1, (1,))] * 4, [Tally(5, (3,))] * 26, "cannot tell", (0.5, 0.625)),
+        ([Tally(0, (4,))], [Tally(2, (6,))] * 10, "cannot tell", (0.0, 0.25)),  # one tells little
+        ([Tally(0)] * 2, [Tally(2, (6,))] * 10, "cannot tell", (None, 0.25)),
+    ],
+)
+def test_problems_that_lack_k_responses_tell_the_bias_of_the_others(lacking, enough, bias, shares):
+    result = left_out([*lacking, *enough], 8)
+    assert (result.problems, result.bias) == (len(lacking), bias)
+    assert (result.pass_at_1, result.others) == shares
+
+
+def test_the_bias_is_that_of_newcombes_interval():
+    """By hand, of 30 right of 40 and 2 of 10: Wilson's ends 0.598, 0.858 and 0.057, 0.510. The
+    difference of 0.55 has the interval 0.55 - hypot(0.152, 0.310) = 0.205 to above."""
+    enough = [Tally(8)] * 30 + [Tally(0, (8,))] * 10
+    for right, bias in ((2, "up"), (4, "up"), (5, "cannot tell"), (9, "cannot tell")):
+        lacking = [Tally(1)] * right + [Tally(0, (1,))] * (10 - right)
+        assert left_out([*lacking, *enough], 8).bias == bias
+
+
+def test_nothing_is_left_out_if_all_have_k_responses_or_none():
+    assert left_out([Tally(1, (7,))] * 3, 8) is None
+    assert left_out([Tally(1, (6,))] * 3, 8) is None

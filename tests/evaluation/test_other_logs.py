@@ -165,19 +165,19 @@ def test_batch_output_alone_is_refused_with_what_would_do():
     assert "rlvr eval SET --responses FILE" in text
 
 
-def test_a_request_that_failed_is_no_response(tmp_path):
+def test_a_request_that_failed_is_counted_apart(tmp_path):
     (row, other) = rows_of("batch.jsonl")
     for error in (
         {"error": {"message": "expired"}, "response": {"status_code": 500}},
         {"response": {"status_code": 400, "body": {"error": {"message": "expired"}}}},
     ):
         path = write(tmp_path / "b.jsonl", [row, other | error])
-        arguments = ("eval", str(LOGS / "batch_problems.jsonl"), "--responses", path)
-        text = refused(*arguments)
-        assert "b.jsonl:2: an error in place of a response: {'message': 'expired'}" in text
-        rest = invoke(*arguments, "--skip-bad")
-        assert "bad lines skipped: 1" in rest.stderr
-        assert len(rest.stdout.splitlines()) == 2
+        arguments = (str(LOGS / "batch_problems.jsonl"), "--responses", path)
+        entry, rows, _ = evaluated(*arguments)
+        assert (entry["failed"], len(rows)) == ({"error": 1}, 2)
+        said = " ".join(invoke("eval", *arguments).stderr.split())
+        assert "served-7b: 1 response failed (1 error; the first at " in said
+        assert "b.jsonl:2), which no figure counts" in said
 
 
 def test_rollouts_of_verl_are_read_as_they_are():

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from conftest import invoke
 
 from rlvr_cli.console.tables import by_k, differences
 from rlvr_cli.core.errors import UserError
@@ -337,3 +338,32 @@ def test_a_field_of_a_response_is_none_of_its_problem():
     for field in keys[1:]:
         with pytest.raises(UserError, match=rf"--by {field}: no such field in d; it has level$"):
             check_fields([field], [dict.fromkeys(keys, 1)], "d")
+
+
+def test_a_figure_that_leaves_out_hard_problems_says_so(tmp_path):
+    """Ten problems with 4 right responses, and four with a single wrong one."""
+    rows = [
+        {
+            "id": f"easy-{n}",
+            "problem": f"{n} + 0?",
+            "answer": n,
+            "response": [f"\\boxed{{{n}}}"] * 4,
+        }
+        for n in range(10)
+    ]
+    rows += [
+        {"id": f"hard-{n}", "problem": f"{n} + 1?", "answer": n + 1, "response": ["\\boxed{99}"]}
+        for n in range(4)
+    ]
+    path = tmp_path / "r.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = invoke("eval", "--responses", path, "--k", "2,4", "--format", "json")
+    (entry,) = json.loads(done.stdout)["results"]
+    expected = {"problems": 4, "pass@1": 0.0, "others": 1.0, "bias": "up"}
+    assert entry["left_out"] == {"2": expected, "4": expected}
+    said = " ".join(done.stderr.split())
+    assert (
+        "at k 2, 4: the figures leave out 4 problems of 14 with fewer judged responses: their "
+        "pass@1 is 0.000, that of the others 1.000, so the figures are biased up"
+    ) in said
+    assert "leave out" not in invoke("eval", "--responses", path).stderr
