@@ -67,9 +67,8 @@ def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
     with Verifier(format=format) as verifier:
         for question, gold in tasks:
             for name, response in responses(question, gold, format):
-                times_paid[name] += (
-                    verifier.verify(Attempt(response, gold)).verdict is Verdict.CORRECT
-                )
+                attempt = Attempt(response, gold, problem=question)
+                times_paid[name] += verifier.verify(attempt).verdict is Verdict.CORRECT
     return times_paid
 
 
