@@ -13,7 +13,7 @@ from verifiers.extraction.echo import is_echo
 from verifiers.extraction.extract import extract
 from verifiers.extraction.marks import check_format, is_incomplete
 from verifiers.extraction.undone import is_computation, is_left_undone
-from verifiers.grammar.normalize import gold_text
+from verifiers.grammar.normalize import gold_text, undoubled
 from verifiers.judges import BAD_GOLD, OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
@@ -92,6 +92,7 @@ class Verifier:
             cut_off=truncated,
             is_any_text=attempt.place is not None,
         )
+        text = text and undoubled(text)
         if self._format == "boxed":
             format_ok = text is not None
         else:
@@ -140,7 +141,8 @@ class Verifier:
                 cut_off=attempt.truncated,
                 is_any_text=has_place,
             )
-            if text is None or not text.strip():
+            text = undoubled(text or "")
+            if not text.strip():
                 return None
             if not has_place and is_computation(text, strict=self._format != "any"):
                 return None
