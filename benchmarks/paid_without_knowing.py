@@ -57,8 +57,8 @@ def responses(question: str, gold: str, format: Format) -> Iterator[tuple[str, s
     for answer in CONSTANTS:
         yield f"constant {answer}", case.text(answer)
     for trial in case.trials([]):
-        if trial.check == "blind":
-            yield f"blind {trial.row}", trial.response
+        if trial.check in ("blind", "echo"):
+            yield f"{trial.check} {trial.row}", trial.response
 
 
 def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
