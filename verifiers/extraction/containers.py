@@ -18,11 +18,12 @@ END_MARKS = re.compile(r"(?<![ \t])(?:[ \t]*</?[A-Za-z|_]{2,16}>)+[ \t]*$", re.M
 """Marks that end a line: C<eoa>."""
 _LABEL = r"\n[ \t]*[*_(-]{0,3}"
 _LAST_OF_LIST = "|".join(
-    rf"{letter}(?!(?:(?!{_LABEL}[A-J][).:：．]).)*{_LABEL}{following}[).:：．])"
+    rf"{letter}(?!(?:(?!{_LABEL}[A-J][).:：．\n]).)*{_LABEL}{following}[).:：．\n])"
     for letter, following in pairwise("ABCDEFGHIJ")
 )
 FIRST_CHOICE = re.compile(
-    rf"(?:[^\n]{{1,300}}[:：][ \t]*\n\s*)?[*_(]{{0,3}}({_LAST_OF_LIST})[).:：．]\S*\s[^\n]*\n",
+    rf"(?:[^\n]{{1,300}}[:：][ \t]*\n\s*)?[*_(]{{0,3}}({_LAST_OF_LIST})"
+    r"(?:[).:：．]\S*\s[^\n]*\n|[*_)]{0,3}[ \t]*\n)",
     re.S,
 )
 """A choice in the first line, or after a first line that ends in a colon, before its explanation.

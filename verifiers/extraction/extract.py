@@ -45,7 +45,8 @@ STATED = re.compile(
     r"(?:the )?(?:only )?(?:correct|right|best|true|answer|正确)"
 )
 LETTER = re.compile(r"(?<!\w)[A-J](?!\w)")
-UNDECIDED = re.compile(r"\bbe\b[^,.;]*$")  # it cannot be (B)
+# It cannot be (B): a letter that does not follow right after the verb is not stated.
+UNDECIDED = re.compile(r"\b(?:be|is|are|isn['’]t|aren['’]t)\b[^,.;]*$")
 
 
 class Extraction(NamedTuple):

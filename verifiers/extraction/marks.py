@@ -24,7 +24,10 @@ _NOUN = (
     rf"|\b(?:{_ABROAD})\b|答案|答え|정답|^\W{{0,6}}A(?=\s?[:：]))"
 )
 _VERB = r"(?:\b(?:is|are|ist|es|est)\b|(?<=\s)[éè](?=\s)|是|为|為|は|은)(?:[\s*_]{0,9}[:：])?"
-_BRACKETED = r"[【\[〔「]\s{0,3}(?:(?:the |final )?answer|答案?)\s{0,3}[】\]〕」]\s{0,3}[:：]?"
+_BRACKETED = (
+    r"[【\[［〔〖「]\s{0,3}(?:(?:the |final |correct )?answer|(?:正确|参考|最终)?答案?)"
+    r"\s{0,3}[】\]］〕〗」]\s{0,3}[:：]?"
+)
 _HEADING = r"[*_]{0,3}[ \t]{0,9}\n(?:[-=]{3,})?"
 STATEMENT = re.compile(
     rf"(?:{_BRACKETED}|{_NOUN}[^.:：=\n\d$\\]{{0,60}}?(?:{_VERB}|[:：]|=|{_HEADING}))[\s*_]*+",

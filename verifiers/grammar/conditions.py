@@ -27,7 +27,7 @@ WORDS = re.compile(
 )
 ALL = re.compile(
     r"\\forall(?![a-z])|(?<![A-Za-z])(?:all|any|every|each)(?![A-Za-z])|\\[lc]?dots|\.\.\.|…"
-    r"|(?<![A-Za-z])(?:is|are)(?![A-Za-z])[\sa-z]*(?<![a-z])(?:an?\s+[a-z]+|[a-z]+s)[\s}.$]*$"
+    r"|(?<![A-Za-z])(?:is|are)(?![A-Za-z])[\sa-z]*(?<![a-z])(?:an?\s+(?:[a-z]+\s+)?[a-z]+|[a-z]+s)[\s}.$]*$"
 )
 """Words that make a condition of what follows: for all x, where A is a constant."""
 WORDS_INSIDE = re.compile(

@@ -44,7 +44,9 @@ INTERVAL = re.compile(
     rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*+{ENDPOINT}"
     rf"\s*[;,]\s*+{ENDPOINT}\s*{BRACKET}(?!\w)"
 )
-MODULE = re.compile(r"(?<![\w.])[A-Za-z]\w{0,12}\.(?=[A-Za-z]\w{1,20}\()")  # math.sqrt(7)
+MODULE = re.compile(
+    r"(?<![\w.])[A-Za-z]\w{0,12}\.(?=[A-Za-z]\w{1,20}\(|(?:pi|inf|oo)\b)"
+)  # math.sqrt(7)
 IMAGINARY_I = re.compile(r"(?<=\*)I(?!\w)|(?<!\w)I(?=\*)")  # of sympy: 3 + 4*I
 LOG_BASE = re.compile(r"(?<![A-Za-z_])\\?log(10|2)(?=\s?\()")
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
