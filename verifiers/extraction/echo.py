@@ -54,7 +54,7 @@ def _formulas(problem: str) -> dict[tuple[object, ...], bool]:
     problem = problem[:LONGEST_PROBLEM]
     texts = [line for line in problem.splitlines() if len(line) <= LONGEST_LINE]
     for span in prose.formulas(problem.replace("\n", " ")):
-        if not OPTION.search(problem, max(0, span.start - LONGEST_OPTION), span.start):
+        if not OPTION.search(problem, span.start - LONGEST_OPTION, span.start):
             texts.append(span.content)
     formulas = {}
     for text in texts:

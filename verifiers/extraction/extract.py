@@ -2,6 +2,7 @@
 the functions here have: block, boxes, "####", statement, whole text, last sentence."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from verifiers.equality.compare import members
@@ -44,6 +45,7 @@ STATED = re.compile(
     rf"|(?<![\w'’])({_LETTERS})\s*(?:\bis\b|是)\s*(?:indeed |also )?"
     r"(?:the )?(?:only )?(?:correct|right|best|true|answer|正确)"
 )
+letters_of = lru_cache(maxsize=4096)(choices)  # a gold is the same for many responses
 LETTER = re.compile(r"(?<!\w)[A-J](?!\w)")
 # It cannot be (B): a letter that does not follow right after the verb is not stated.
 UNDECIDED = re.compile(r"\b(?:be|is|are|isn['’]t|aren['’]t)\b[^,.;]*$")
@@ -72,7 +74,6 @@ def extract(
     text = final_text(response, think_open=think_open)
     if text is None:
         return Extraction(None, "the thought never closes")
-    text = plain_digits(text)
     if format != "boxed" and "answer>" in text:
         tags = marks.TAG.findall(marks.own_problem(text, CLOSED_BLOCK))
         if [tag for tag in tags if "answer" in tag] != marks.FORMAT[2:]:
@@ -90,8 +91,8 @@ def extract(
     if format != "boxed":
         in_json = containers.json_answers(text[spans[-1].end :] if spans else text)
         if in_json:
-            return _last(in_json[-MOST_MARKS_READ:], "last JSON answer")
-    is_letter = bool(choices(gold))
+            return _last(in_json, "last JSON answer")
+    is_letter = bool(letters_of(gold))
     if is_letter:  # to which a box that is no letter is no answer
         letters = [span for span in spans if _states(span.content, is_letter=True)]
         spans = letters if letters or format == "any" else spans
@@ -140,6 +141,7 @@ def _prose_answer(text: str, *, cut_off: bool, is_letter: bool) -> Extraction:
     """Return the answer of a text that has neither a block nor a box."""
     if len(text) > LONGEST_PROSE:  # from the beginning of a line, so that no value is cut in two
         text = text[-LONGEST_PROSE:].partition("\n")[2]
+    text = plain_digits(text)
     if cut_off:
         text = text.rpartition("\n")[0]
     if "<<" in text:

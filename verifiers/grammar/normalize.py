@@ -91,8 +91,8 @@ def gold_text(gold: str) -> str:
     Digits of other scripts become plain ones, and commands that JSON has bent are restored."""
     gold = restored_commands(gold.rpartition(GOLD_MARK)[2]).strip().strip(INVISIBLE_EDGE)
     if QUOTED_LIST.fullmatch(gold):  # of Python or JSON
-        gold = gold[1:-1].replace("'", "").replace('"', "")
-    return plain_digits(gold)
+        return gold[1:-1].replace("'", "").replace('"', "")
+    return gold
 
 
 def plain_digits(text: str) -> str:
@@ -109,7 +109,9 @@ def restored_commands(text: str) -> str:
 
 
 def undoubled(text: str) -> str:
-    r"""Write \\frac as \frac, where every command is doubled and no environment has rows."""
+    r"""Write \\frac as \frac, where every command is doubled and no environment has rows, and
+    digits of other scripts as plain ones."""
+    text = plain_digits(text)
     if "\\\\" not in text or ENVIRONMENT.search(text) or not DOUBLED.search(text):
         return text
     return text if SINGLE.search(text) else text.replace("\\\\", "\\")
