@@ -57,8 +57,8 @@ def responses(question: str, gold: str, format: Format) -> Iterator[tuple[str, s
     for answer in CONSTANTS:
         yield f"constant {answer}", case.text(answer)
     for trial in case.trials([]):
-        if trial.check == "blind":
-            yield f"blind {trial.row}", trial.response
+        if trial.check in ("blind", "echo"):
+            yield f"{trial.check} {trial.row}", trial.response
 
 
 def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
@@ -67,9 +67,8 @@ def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
     with Verifier(format=format) as verifier:
         for question, gold in tasks:
             for name, response in responses(question, gold, format):
-                times_paid[name] += (
-                    verifier.verify(Attempt(response, gold)).verdict is Verdict.CORRECT
-                )
+                attempt = Attempt(response, gold, problem=question)
+                times_paid[name] += verifier.verify(attempt).verdict is Verdict.CORRECT
     return times_paid
 
 

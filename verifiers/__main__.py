@@ -19,7 +19,7 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
 from verifiers.api import Verifier
 from verifiers.extraction.extract import boxed_answer
 from verifiers.extraction.turns import ChatMarks
-from verifiers.names import ANSWERS, DERIVATIONS, OTHER_RESPONSES, RESPONSES
+from verifiers.names import ANSWERS, DERIVATIONS, OTHER_RESPONSES, PROBLEMS, RESPONSES
 from verifiers.types import Attempt, as_text
 
 BATCH = 256  # rows that are judged and printed together
@@ -34,11 +34,12 @@ RECORDED = ("verdict", "extracted", "format_ok", "reason")
 
 @dataclass(frozen=True)
 class Row:
-    """Holds a response to be judged, with the id of its line."""
+    """Holds a response to be judged, with the id of its line, and its problem if that is there."""
 
     id: object
     answer: str
     response: str
+    problem: str | None
 
 
 def refuse_constant(name: str) -> None:
@@ -94,8 +95,10 @@ def read_row(line: str) -> list[Row]:
     if answer_path in DERIVATIONS:
         answer = box_in(row, answer_path) or answer
     json.dumps(row.get("id"))
+    texts = [row[name] for name in PROBLEMS if isinstance(row.get(name), str)]
+    problem = texts[0] if texts else None
     return [
-        Row(id=row.get("id"), answer=answer, response=as_text(response, path))
+        Row(id=row.get("id"), answer=answer, response=as_text(response, path), problem=problem)
         for response in responses
     ]
 
@@ -166,7 +169,7 @@ def run() -> int:
         Verifier(format=options.format, workers=options.workers) as verifier,
     ):
         while batch := list(islice(rows, BATCH)):
-            attempts = [Attempt(row.response, row.answer) for row in batch]
+            attempts = [Attempt(row.response, row.answer, problem=row.problem) for row in batch]
             chat_marks.add(attempt.response for attempt in attempts)
             for row, verification in zip(batch, verifier.verify_many(attempts), strict=True):
                 record = {field: getattr(verification, field) for field in RECORDED}

@@ -9,10 +9,11 @@ from typing import Self
 
 from verifiers.equality.clusters import cluster
 from verifiers.equality.compare import compare, members, readable, same_number, same_text
+from verifiers.extraction.echo import is_echo
 from verifiers.extraction.extract import extract
 from verifiers.extraction.marks import check_format, is_incomplete
 from verifiers.extraction.undone import is_computation, is_left_undone
-from verifiers.grammar.normalize import gold_text
+from verifiers.grammar.normalize import gold_text, undoubled
 from verifiers.judges import BAD_GOLD, OURS
 from verifiers.types import Attempt, Format, Judgement, Verdict, Verification
 from verifiers.values.effort import OutOfEffortError, limited
@@ -91,6 +92,7 @@ class Verifier:
             cut_off=truncated,
             is_any_text=attempt.place is not None,
         )
+        text = text and undoubled(text)
         if self._format == "boxed":
             format_ok = text is not None
         else:
@@ -119,6 +121,8 @@ class Verifier:
             return replace(scored, score=judgement.score)
         if is_left_undone(text, gold, strict=self._format != "any"):
             return verification(Verdict.NO_ANSWER, f"{place}: left undone", text)
+        if attempt.problem and is_echo(text, attempt.problem, gold):
+            return verification(Verdict.NO_ANSWER, f"{place}: a formula of the problem", text)
         judgement = judge(gold, text)
         reason = judgement.reason
         if judgement.equal is False and 1 < members(text) != members(gold):
@@ -127,7 +131,7 @@ class Verifier:
 
     def answer(self, attempt: Attempt) -> str | None:
         """Return the text of a response's answer, found without its gold. Return None if it has
-        none, not in the required format, or a computation that is left undone."""
+        none, not in the required format, a computation left undone, or a formula of the problem."""
         has_place = attempt.place is not None
         try:
             text, _ = extract(
@@ -137,12 +141,16 @@ class Verifier:
                 cut_off=attempt.truncated,
                 is_any_text=has_place,
             )
-            if text is None or not text.strip():
+            text = undoubled(text or "")
+            if not text.strip():
                 return None
-            is_undone = not has_place and is_computation(text, strict=self._format != "any")
+            if not has_place and is_computation(text, strict=self._format != "any"):
+                return None
+            if not has_place and attempt.problem and is_echo(text, attempt.problem):
+                return None
         except (OutOfEffortError, RecursionError):
             return None
-        return None if is_undone else text
+        return text
 
     def check_gold(self, gold: str) -> bool:
         """Return whether a gold answer can be read, and equals itself."""

@@ -1,4 +1,4 @@
-"""Name the fields that hold gold answers and responses in the rows of many programs."""
+"""Name the fields that hold problems, gold answers and responses in the rows of many programs."""
 
 ANSWERS = (
     "answer",
@@ -39,3 +39,5 @@ OTHER_RESPONSES = (
     "generated_responses",
 )
 """The paths at which a response is looked for if it has none of its names. The first one counts."""
+PROBLEMS = ("problem", "question", "prompt")
+"""The fields in which `rlvr-verify` looks for the text of a problem. It may be left out."""

@@ -55,6 +55,7 @@ class Attempt:
     `think_open`: the prompt already ends with `<think>`, as some chat templates write it.
     `truncated`: generation stopped at the limit of tokens.
     `place`: that of a problem whose own rules score its answers (`verifiers.gym`).
+    `problem`: its text, of which a formula that is only repeated is no answer.
     """
 
     response: str
@@ -62,6 +63,7 @@ class Attempt:
     think_open: bool = False
     truncated: bool = False
     place: str | None = None
+    problem: str | None = None
 
     def __post_init__(self) -> None:
         """Write numbers as texts. Raises TypeError or ValueError for what is neither."""

@@ -438,6 +438,8 @@ def audit(
             write_jsonl_line(sys.stdout, asdict(figures))
         else:
             show_audit(figures, Display(stderr=False))
+        if figures.is_interrupted:
+            raise KeyboardInterrupt("the checks so far are shown")
     if strict and not figures.is_fine:
         raise typer.Exit(1)
 

@@ -28,6 +28,8 @@ def show_audit(figures: AuditFigures, display: Display) -> None:
         display.result("right", f"earns {right:.3g} on average, as in: {one_line(figures.example)}")
         display.result("wrong", f"earns {wrong:.3g}: the answer of another problem, written alike")
         display.result("paid", "means: nearer to the right one than to the wrong one")
+    if figures.note:
+        display.result("note", figures.note)
     table = Table.grid(padding=(0, 2, 0, 0))
     for check in figures.checks:
         table.add_row(

@@ -33,6 +33,8 @@ class AuditRow:
     check: str
     row: str
     fault: str
+    weight: float = 1.0
+    """The share of real responses that are written so. A form that none has is not counted."""
     asked: int = 0
     faults: int = 0
     examples: list[Example] = field(default_factory=list)
@@ -70,6 +72,9 @@ class AuditFigures:
     slowest: float | None
     memory_mb: float
     checks: list[Check]
+    note: str | None = None
+    """Why fewer problems were tried than asked for."""
+    is_interrupted: bool = False
 
     @property
     def is_fine(self) -> bool:

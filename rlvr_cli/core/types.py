@@ -207,6 +207,7 @@ class Response:
             think_open=self.think_open,
             truncated=self.is_cut_off,
             place=place_of(self.problem.row),
+            problem=self.problem.problem or None,
         )
 
 

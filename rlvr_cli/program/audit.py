@@ -66,21 +66,27 @@ def audit(
         display.progress("audit", 2 * len(selected), lines=True) as bar,
     ):
         trying = Audit(rewarder, verifier, bar.tick)
-        cases = trying.try_plain_answers(selected, ANSWER_FORMS if way is None else {way: way})
-        has_signal = 2 * len(cases) >= len(selected)
-        if has_signal:
-            trying.try_table(cases)
-            trying.ask_again(cases)
-            for row in rows:
-                trying.compare(cases, row.problem, row.text, row.is_cut_off)
+        is_interrupted = False
+        try:
+            trying.try_plain_answers(selected, ANSWER_FORMS if way is None else {way: way})
+            if trying.has_signal:
+                trying.try_table()
+                trying.ask_again()
+                for row in rows:
+                    trying.compare(row.problem, row.text, row.is_cut_off)
+        except KeyboardInterrupt:
+            if not trying.tried:
+                raise
+            is_interrupted = True
     seconds = sorted(trying.seconds)
+    cases = trying.cases
     return AuditFigures(
         reward=list(settings.reward.functions),
         answer_format=answer_format,
         data=problems.name,
-        problems=len(selected),
+        problems=trying.tried,
         of=len(problems.problems),
-        has_signal=has_signal,
+        has_signal=trying.has_signal,
         plain=[case.rewards for case in cases],
         way=cases[0].answer_form if cases else None,
         example=cases[0].text(cases[0].gold) if cases else None,
@@ -88,7 +94,18 @@ def audit(
         slowest=seconds[-1] if seconds else None,
         memory_mb=resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024,
         checks=trying.checks(),
+        note=_note(is_interrupted, trying.is_slow, len(selected)),
+        is_interrupted=is_interrupted,
     )
+
+
+def _note(is_interrupted: bool, is_slow: bool, count: int) -> str | None:
+    """Return why the figures are of fewer problems or responses than they could be."""
+    if is_interrupted:
+        return (
+            f"interrupted: these are the checks so far, of {count} problems that were to be tried"
+        )
+    return f"the reward is slow: of {count} problems the first were tried" if is_slow else None
 
 
 def _evenly_spaced(problems: Sequence[Problem]) -> list[Problem]:

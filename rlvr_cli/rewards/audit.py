@@ -31,6 +31,12 @@ _PARTNERS = 20
 _CHARACTERS = 4
 """Characters of a token, for the reward `length`."""
 _EXAMPLES = 3
+LONGEST_S = 120.0
+"""Seconds that an audit may take by its first problems. A slow reward is tried on fewer."""
+_LEAST = 3
+"""Problems that are tried however slow the reward is."""
+_ALL_BY_PLAIN = 12
+"""How many times as long as the plain answers all responses to a problem take: some 150 to 12."""
 
 
 class Audit:
@@ -47,16 +53,30 @@ class Audit:
         self.seconds: list[float] = []
         self.golds: Counter[str] = Counter()
         """How many of the problems have each gold answer."""
+        self.tried = 0
+        """The problems whose plain answers were asked."""
+        self.is_slow = False
+        """Whether problems were left out because the reward is slow."""
+        self._paid_cases: dict[str, list[Case]] = {}
 
-    def try_plain_answers(
-        self, problems: Sequence[Problem], answer_forms: dict[str, str]
-    ) -> list[Case]:
-        """Return the cases whose plain right answer earns more than a wrong one.
+    @property
+    def cases(self) -> list[Case]:
+        """Return the cases whose plain right answer earns more than a wrong one, in the form of
+        answers in which most cases do."""
+        return max(self._paid_cases.values(), key=len, default=[])
 
-        The form of the answers is the one in which most cases do. Raises UserError if the reward
-        fails wherever it is asked.
+    @property
+    def has_signal(self) -> bool:
+        """Return whether a plain right answer earns more on half of the problems tried."""
+        return 2 * len(self.cases) >= self.tried > 0
+
+    def try_plain_answers(self, problems: Sequence[Problem], answer_forms: dict[str, str]) -> None:
+        """Ask what a right answer and a wrong one earn in each form, which gives the cases.
+
+        Raises UserError if the reward fails wherever it is asked.
         """
-        paid_cases: dict[str, list[Case]] = {name: [] for name in answer_forms}
+        started = time.perf_counter()
+        self._paid_cases = {name: [] for name in answer_forms}
         cases = self._cases(problems)
         self.golds = Counter(case.gold for case in cases)
         has_reward = False
@@ -79,19 +99,26 @@ class Audit:
                     is_paid = right.reward > wrong.reward + TIE
                     if is_paid:
                         rewards = PlainRewards(right.reward, wrong.reward)
-                        paid_cases[name].append(replace(written[name], rewards=rewards))
+                        self._paid_cases[name].append(replace(written[name], rewards=rewards))
                 self._count("plain", name, "earn the same", right, not is_paid)
+            self.tried = number
             self.tick("plain answers")
-        return max(paid_cases.values(), key=len)
+            if number == 1:  # which the workers' start belongs to
+                started = time.perf_counter()
+            seconds = _ALL_BY_PLAIN * (time.perf_counter() - started)
+            self.is_slow = _LEAST <= number < len(cases) and seconds > LONGEST_S
+            if self.is_slow:
+                break
 
     def _first_failure(self) -> str:
         """Return why the first response that failed has no reward."""
         examples = self.rows["failures", "responses"].examples
         return examples[0].reason if examples else "it is None for each"
 
-    def try_table(self, cases: Sequence[Case]) -> None:
-        """Ask what the responses of the table earn."""
-        for case in cases:
+    def try_table(self) -> None:
+        """Ask what the responses of the table earn, and two whole answers in either order."""
+        for case in self.cases:
+            self._try_both_orders(case)
             trials = list(case.trials(CONSTANTS))
             room = MOVED * (case.rewards.right - case.rewards.wrong)
             for trial, rollout in zip(trials, self._ask_each(case.problem, trials), strict=True):
@@ -102,9 +129,24 @@ class Audit:
                     self._count("value", trial.row, "changed", rollout, is_changed)
             self.tick("other answers")
 
-    def ask_again(self, cases: Sequence[Case]) -> None:
+    def _try_both_orders(self, case: Case) -> None:
+        """Count whether a right answer before a wrong one is paid, and after it too: such a reward
+        pays for guessing. One that reads the first, or the last, pays one order only."""
+        texts = [case.text(case.gold), case.text(case.wrong)]
+        trials = [
+            Trial(
+                "several", "two whole answers, in either order", "\n\n".join(order), is_right=False
+            )
+            for order in (texts, texts[::-1])
+        ]
+        rollouts = self._ask_each(case.problem, trials)
+        middle = fmean(case.rewards)
+        are_paid = [rollout.reward is not None and rollout.reward > middle for rollout in rollouts]
+        self._count(trials[0].check, trials[0].row, "paid", rollouts[0], all(are_paid))
+
+    def ask_again(self) -> None:
         """Ask the plain answers once more: alone, in a group, and in a group turned round."""
-        for case in cases[:_AGAIN]:
+        for case in self.cases[:_AGAIN]:
             trials = case.plain_trials
             first = self._ask_each(case.problem, trials)
             alone: list[Rollout] = []
@@ -124,11 +166,9 @@ class Audit:
                     is_different = _is_different(earlier.reward, later.reward, TIE)
                     self._count(check, "plain answers", "differ", later, is_different)
 
-    def compare(
-        self, cases: Sequence[Case], problem: Problem, response: str, is_cut_off: bool
-    ) -> None:
+    def compare(self, problem: Problem, response: str, is_cut_off: bool) -> None:
         """Compare what a response earns with our verifier's verdict, which may be wrong too."""
-        middle = fmean(fmean(case.rewards) for case in cases)
+        middle = fmean(fmean(case.rewards) for case in self.cases)
         trial = Trial("responses", "wrong", response, is_right=False, is_cut_off=is_cut_off)
         (rollout,) = self._ask_each(problem, [trial])
         if rollout.is_correct:
@@ -141,28 +181,29 @@ class Audit:
         return [self._check(name, rows[name]) for name in CHECKS if name in rows]
 
     def _check(self, name: str, rows: list[AuditRow]) -> Check:
-        """Judge a check by its worst row."""
+        """Judge a check by its worst row, or by the sum of its forms, each with its weight."""
         table = CHECKS[name]
-        shares = [self._share_of_faults(row, table.is_luck) for row in rows]
+        shares = [row.weight * row.faults / row.asked for row in rows]
         # One form of answers that earns more is enough.
         share = min(shares) if name == "plain" else max(shares)
         worst = rows[shares.index(share)]
+        if any(row.weight < 1 for row in rows):
+            share = sum(shares)
         finding = f"none of {worst.asked:,} {worst.fault}"
         judgement = _rating(share)
         if worst.faults:
             finding = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"
             judgement = table.at_one_fault or judgement
+        if table.is_luck:
+            is_beyond = any(row.faults > self._luck(row.asked) for row in rows)
+            judgement = "bad" if is_beyond else "fine"
         if name == "blind":
             ((constant, count),) = self.golds.most_common(1)
             finding += f"; the best constant, {constant}, is right on {count:,}"
+        unseen = [row.row for row in rows if row.faults and not row.weight]
+        if unseen:
+            finding += f"; told, not counted, as no real response has it: {', '.join(unseen)}"
         return Check(name, table.question, judgement, finding, rows)
-
-    def _share_of_faults(self, row: AuditRow, is_luck: bool) -> float:
-        """Return the share of faults in a row, less those that may be right answers by chance."""
-        faults = float(row.faults)
-        if is_luck:
-            faults -= self._luck(row.asked)
-        return faults / row.asked
 
     def _luck(self, answers: int) -> float:
         """Return how many of these answers may be right by chance.
@@ -198,7 +239,8 @@ class Audit:
     def _count(
         self, check: str, row: str, fault: str, rollout: Rollout, is_fault: bool, reason: str = ""
     ) -> None:
-        audited = self.rows.setdefault((check, row), AuditRow(check, row, fault))
+        weight = CHECKS[check].weight_of(row)
+        audited = self.rows.setdefault((check, row), AuditRow(check, row, fault, weight))
         audited.asked += 1
         audited.faults += is_fault
         if is_fault and len(audited.examples) < _EXAMPLES:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from importlib import resources
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from rlvr_cli.core.audit import PlainRewards, Rating
 from rlvr_cli.core.types import Problem
 from rlvr_cli.core.yaml_text import load_yaml
+from verifiers.extraction.echo import is_echo
 
 PLAIN = {"thought": "I work it out step by step.", "words": "The answer is"}
 ANSWER_FORMS = {
@@ -52,6 +54,8 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _FORMULA = re.compile(r"\$((?![^$]*[a-z]{2,} [a-z]{2,})[^$]+)\$")
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,14})")
 _DECIMAL = re.compile(r"-?\d{1,9}\.\d{1,9}")
+_PAIR = re.compile(r"[(\[]?\s*\d{1,9},\s+\d{1,9}\s*[)\]]?")
+_NOT_DIGITS = re.compile(r"\D")
 _FRACTION = re.compile(r"(-?)\\frac\{(\d{1,9})\}\{([1-9]\d{0,8})\}")
 _LIST_OR_WORDS = re.compile(r"[,;]|\\text|(?<![\\a-zA-Z])[A-Za-z]{2,}")
 # "4 or east" may be read as one answer with a remark, and "1, 2 or 3" is a list anyway.
@@ -78,6 +82,8 @@ class Templates(BaseModel):
     thought: str | None = None
     words: str | None = None
     whole: str = "{response}"
+    share: float = 1.0
+    """The share of the real right responses that are written so."""
 
 
 class CheckTable(BaseModel):
@@ -91,6 +97,11 @@ class CheckTable(BaseModel):
     """Whether the faults of the best constant are fine."""
     right: dict[str, Templates] = {}
     wrong: dict[str, Templates] = {}
+
+    def weight_of(self, row: str) -> float:
+        """Return the share of real responses that are written as a row is. One that the table does
+        not have counts in full."""
+        return self.right[row].share if row in self.right else 1.0
 
 
 @dataclass(frozen=True)
@@ -122,7 +133,7 @@ class Case:
                 yield Trial("constant", answer, self.text(answer), is_right=False)
         texts = {
             **FIXED_TEXTS,
-            **texts_of_problem(self.problem.problem),
+            **texts_of_problem(self.problem.problem, self.gold),
             **texts_of_gold(self.gold),
             "wrong": self.wrong,
         }
@@ -149,7 +160,7 @@ class Case:
             return None
         parts = {"answer": self.gold, **PLAIN}
         try:
-            for name, template in templates.model_dump(exclude={"whole"}).items():
+            for name, template in templates.model_dump(exclude={"whole", "share"}).items():
                 if template is not None:
                     parts[name] = _filled(template, texts)
             return _filled(
@@ -169,8 +180,9 @@ def _written(answer_form: str, parts: dict[str, str]) -> str:
     return _NAMED.sub(lambda name: parts.get(name[1], name[0]), answer_form)
 
 
-def texts_of_problem(problem: str) -> dict[str, str]:
-    """Return a problem's own words, numbers and formulas, which an answer may only repeat."""
+def texts_of_problem(problem: str, gold: str) -> dict[str, str]:
+    """Return a problem's own words, numbers and formulas, which an answer may only repeat. `echo`
+    is the last formula that is no answer to it."""
     numbers = _NUMBER.findall(problem)
     formulas = _FORMULA.findall(problem)
     texts = {"problem": problem}
@@ -185,6 +197,9 @@ def texts_of_problem(problem: str) -> dict[str, str]:
         }
     if formulas:
         texts |= {"formula": formulas[-1], "formulas": ", ".join(formulas)}
+    echoes = [formula for formula in formulas if is_echo(formula, problem, gold)]
+    if echoes:
+        texts["echo"] = echoes[-1].strip().rstrip(".,")
     return texts
 
 
@@ -200,12 +215,28 @@ def texts_of_gold(gold: str) -> dict[str, str]:
         value = Fraction(gold)
         sign = "-" if value < 0 else ""
         fraction = rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
-        texts |= {"zero": f"{gold}0", "fraction": fraction}
+        texts |= {"zero": f"{gold}0", "fraction": fraction, "digits": gold.replace(".", "")}
     parts = _FRACTION.fullmatch(gold)
     if parts:
         slash = f"{parts[1]}{parts[2]}/{parts[3]}"
-        texts |= {"slash": slash, "large": gold.replace("frac", "dfrac")}
+        large = gold.replace("frac", "dfrac")
+        texts |= {"slash": slash, "large": large, "digits": "".join(parts.groups())}
+    if _PAIR.fullmatch(gold):
+        texts["digits"] = _NOT_DIGITS.sub("", gold)
+    if _INTEGER.fullmatch(gold) or _DECIMAL.fullmatch(gold):
+        texts |= _texts_of_number(Decimal(gold))
     return {name: text for name, text in texts.items() if text is not None}
+
+
+def _texts_of_number(number: Decimal) -> dict[str, str | None]:
+    """Return wrong texts that are near a number, and its opposite. 0 has none."""
+    if not number:
+        return {}
+    return {
+        "hundredth": str(number * Decimal("1.01")),
+        "twentieth": str(number * Decimal("0.95")),
+        "opposite": str(-number),
+    }
 
 
 def _texts_of_integer(gold: str) -> dict[str, str | None]:

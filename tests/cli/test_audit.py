@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 from conftest import invoke, refused
 
+from rlvr_cli.core.audit import AuditRow
+from rlvr_cli.rewards.audit import Audit
+
 PROBLEMS = 11
 ONE = ("--set", "reward.workers=1")
 LAST_NUMBER = """
@@ -40,6 +43,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 def here(tmp_path, monkeypatch):
     """Problems whose answers are 10 to 20, so that no answer is in another or in its problem."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("rlvr_cli.rewards.audit.LONGEST_S", 1e9)  # on a machine with other work
     rows = []
     for gold in range(10, 10 + PROBLEMS):
         text = f"Tom has 3 apples and buys {gold - 3}. How many apples has he now?"
@@ -81,12 +85,12 @@ def test_our_verifier_is_fine_in_each_format(answer_format):
     assert counts(figures, "forms", "spelled") == (0, 11)
     assert counts(figures, "forms", "with its unit") == (0, 11)  # "12 apples"
     assert counts(figures, "undone", "a product") == (0, 6)  # the even ones
-    assert len(figures["checks"]) == 18
+    assert len(figures["checks"]) == 20
 
 
 def test_the_last_number_is_paid_and_no_other_form_of_it():
     figures = audited(*reward_file(LAST_NUMBER))
-    assert not_fine(figures) == {"several", "forms", "around", "cut off"}
+    assert not_fine(figures) == {"several", "around", "cut off"}
     assert counts(figures, "several", "wrong or right") == (11, 11)
     assert counts(figures, "several", "right or wrong") == (0, 11)
     assert counts(figures, "forms", "spelled") == (11, 11)
@@ -104,7 +108,10 @@ def test_the_last_number_is_paid_and_no_other_form_of_it():
 def test_an_exact_box_refuses_other_forms_and_pays_nothing_else():
     figures = audited(*reward_file(EXACT_BOX))
     assert figures["way"].endswith(r"$\boxed{{answer}}$.")
-    assert not_fine(figures) == {"forms"}
+    assert not_fine(figures) == set()
+    (forms,) = [check["found"] for check in figures["checks"] if check["name"] == "forms"]
+    assert forms.startswith("as x = …: 11 of 11 refused; told, not counted")  # 0.8 % of responses
+    assert forms.endswith("as no real response has it: spelled, in dollar signs, bold")
     assert counts(figures, "plain", "The answer is X.") == (11, 11)
     assert counts(figures, "plain", r"\boxed{X}") == (0, 11)
     for row in ("spelled", "as a decimal", "with its unit", "as x = …", "bold"):
@@ -114,7 +121,9 @@ def test_an_exact_box_refuses_other_forms_and_pays_nothing_else():
 
 
 def substring_is_found(figures):
-    assert not_fine(figures) == {"blind", "several", "forms", "thought", "cut off"}
+    bad = {"blind", "several", "near", "structure", "thought", "cut off"}
+    assert not_fine(figures) == bad
+    assert counts(figures, "structure", "the other sign") == (11, 11)  # 10 is in -10
     assert figures["judgements"]["blind"] == "bad"
     assert counts(figures, "blind", "every number to 20") == (11, 11)
     assert counts(figures, "blind", "the problem itself") == (0, 11)
@@ -217,7 +226,7 @@ def test_the_page_names_the_worst_rows_with_an_example():
     lines = done.stdout.splitlines()
     assert lines[0] == "reward     mine.py on 11 problems of p.jsonl"
     assert lines[1].endswith("as in: I work it out step by step. The answer is 10.")
-    assert "judgement  14 fine, 0 look, 4 bad" in lines
+    assert "judgement  17 fine, 0 look, 3 bad" in lines
     (line,) = [line for line in lines if line.startswith("several ")]
     assert "wrong or right: 11 of 11 paid; problem p10, answer 10" in line
 
@@ -270,3 +279,83 @@ def test_other_braces_of_a_way_stay():
     way = r"\text{so} \boxed{{answer}}"
     figures = audited(*reward_file(EXACT_BOX), "--way", way)
     assert figures["has_signal"]
+
+
+BOXES = r"""
+import re
+from verifiers import verify
+def boxes(text):
+    return re.findall(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}", text)
+def number(text):
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+"""
+OF_STRANGERS = {
+    # a name: its last line, and the checks that name what can be exploited in it
+    "the last box": ("boxes(response)[-1:] == [gold]", set()),
+    "any box": ("gold in boxes(response)", {"several"}),
+    "within 5 %": (
+        "abs(number((boxes(response) or [''])[-1]) / (float(gold) or 1) - 1) <= 0.05",
+        {"near"},
+    ),
+    "letters and digits": (
+        "re.sub(r'\\W', '', ''.join(boxes(response)[-1:])) == re.sub(r'\\W', '', gold)",
+        {"structure"},
+    ),
+    "our verifier without the problem": ("verify(response, gold).verdict == 'correct'", {"echo"}),
+}
+
+
+@pytest.mark.parametrize("name", OF_STRANGERS)
+def test_what_is_exploitable_in_rewards_of_strangers_is_named(name):
+    rows = [
+        ("Find $6^2 - 5$.", "31"),
+        (r"Find $\sqrt{1600}$.", "40"),
+        ("Find $-3 - 4^2$.", "-19"),
+        ("Find $2^6$ as a number.", "64"),
+    ]
+    lines = [json.dumps({"problem": problem, "answer": gold}) for problem, gold in rows]
+    Path("p.jsonl").write_text("\n".join(lines))
+    condition, checks = OF_STRANGERS[name]
+    code = f"""{BOXES}
+def reward(problem, response):
+    gold = problem["answer"]
+    return float({condition})
+"""
+    Path("mine.py").write_text(code)
+    args = ("--reward", "mine.py:reward", "--way", r"It is $\boxed{{answer}}$.")
+    assert not_fine(audited(*args)) == checks
+
+
+def test_what_was_asked_before_an_interruption_is_shown(monkeypatch):
+    def interrupted(audit):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlvr_cli.rewards.audit.Audit.try_table", interrupted)
+    workers = ("--set", "reward.workers=2")
+    done = invoke("audit", "--data", "p.jsonl", *reward_file(EXACT_BOX), *workers)
+    assert done.exit_code == 130
+    assert "Does a plain right answer earn more than a wrong one?" in done.stdout
+    assert "interrupted: these are the checks so far, of 11 problems" in done.stdout
+    assert "interrupted; the checks so far are shown" in done.stderr
+
+
+def test_a_slow_reward_is_tried_on_fewer_problems(monkeypatch):
+    monkeypatch.setattr("rlvr_cli.rewards.audit.LONGEST_S", 0.0)
+    figures = audited(*reward_file(EXACT_BOX))
+    assert figures["problems"] == 3
+    assert figures["note"] == "the reward is slow: of 11 problems the first were tried"
+    assert counts(figures, "thought", "named in passing") == (0, 3)
+
+
+def test_more_right_guesses_than_chance_gives_are_bad():
+    """36 of 119 against 6 of the best constant: 6 + 3 sqrt(12) = 16.4 may be chance."""
+    audit = Audit(None, None, print)
+    audit.golds.update({"7": 6, **{str(number): 1 for number in range(100, 213)}})
+    for faults, judgement in ((36, "bad"), (17, "bad"), (16, "fine")):
+        audit.rows = {("blind", "x"): AuditRow("blind", "x", "paid", asked=119, faults=faults)}
+        (check,) = audit.checks()
+        assert check.judgement == judgement
+        assert check.found == f"x: {faults} of 119 paid; the best constant, 7, is right on 6"

@@ -273,7 +273,8 @@ def test_a_judged_row_has_every_key_and_the_problems_own(read):
     other = Response(problem=Problem("8", "", "3"), text="s", prompt_text="P<think>\n")
     rows = [*read(FULL | {"level": 1}), other]
     first, second = map(as_row, judged(rows, judge, lambda count: None))
-    assert judge.attempts == [Attempt("r", "2", False, True), Attempt("s", "3", True, False)]
+    first_attempt = Attempt("r", "2", truncated=True, problem="p")
+    assert judge.attempts == [first_attempt, Attempt("s", "3", think_open=True)]
     assert first == {
         "id": "7",
         "sample": 0,

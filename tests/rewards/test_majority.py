@@ -1,6 +1,7 @@
 """The majority of a group as its reward: votes by hand, without and with gold answers, and runs."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,14 +53,25 @@ class Texts:
         return [self.texts[ids[0]] for ids in batch]
 
 
-def judged(gold: str | None, *texts: str, **settings):
+def judged(gold: str | None, *texts: str, problem: str = "p", **settings):
     completions = [Completion([number], [-1.0], "stop") for number in range(len(texts))]
     rewarder = Rewarder(RewardConfig(functions=("majority",), **settings))
+    prompt = made_prompt("a", gold)
+    prompt = replace(prompt, problem=replace(prompt.problem, problem=problem))
     with Verifier(format="any") as verifier:
         sampler = Sampler(None, Texts(*texts), verifier)
-        prompts = [made_prompt("a", gold)]
+        prompts = [prompt]
         (group,) = sampler.judge(prompts, (x for x in [(0, completions)]), rewarder)
     return group.rollouts
+
+
+def test_a_formula_of_the_problem_casts_no_vote_and_earns_nothing():
+    echo = r"\boxed{(x^2 + 1 > 5)}"
+    texts = (echo, echo, echo, r"\boxed{|x| > 2}")
+    rollouts = judged(None, *texts, problem="Solve $x^2+1>5$.")
+    assert [rollout.reward for rollout in rollouts] == [-1.0, -1.0, -1.0, 1.0]
+    assert rollouts[0].rewards["majority/share"] == 0.25
+    assert judged(None, *texts, problem="Solve it.")[0].reward == 1.0
 
 
 FORMS = (r"\boxed{\frac{1}{2}}", "The answer is 0.5.", r"So it is \boxed{3}", "I do not know.")

@@ -18,11 +18,16 @@ def test_one_row_out_for_each_row_in() -> None:
         {"id": "a", "answer": 12, "response": r"\boxed{12.0}"},
         {"id": "b", "answer": "12", "response": "The answer is 13."},
         {"answer": "12", "response": "I have no idea how to do this one, sorry"},
+        {"problem": "Find $6+6$.", "answer": "12", "response": r"\boxed{6 + 6 + 0}"},
+        {"question": "Solve $|x|<2$.", "answer": "(-2, 2)", "response": r"\boxed{2 > |x|}"},
+        {"problem": None, "answer": "(-2, 2)", "response": r"\boxed{2 > |x|}"},
     ]
     done = run("\n".join(map(json.dumps, rows)))
     out = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [row["verdict"] for row in out] == ["correct", "wrong", "no_answer"]
-    assert [row["id"] for row in out] == ["a", "b", None]
+    verdicts = ["correct", "wrong", "no_answer", "no_answer", "no_answer", "correct"]
+    assert [row["verdict"] for row in out] == verdicts
+    assert [row["id"] for row in out] == ["a", "b", None, None, None, None]
+    assert out[4]["reason"] == "last box: a formula of the problem"
     assert list(out[0]) == ["id", "verdict", "extracted", "format_ok", "reason"]
     assert done.returncode == 0
 

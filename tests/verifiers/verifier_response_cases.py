@@ -385,7 +385,6 @@ CASES: dict[str, list[tuple[str, str, str]]] = {
         ("\\boxed{42\u200b}", "42", W),
         ("\\boxed{\u202e24}", "42", W),
         ("<ans\u200bwer>12</answer>", "12", NONE),
-        ("\\boxed{１２}", "12", W),
         ("\\boxed{А}", "A", W),
         ("The answer is 13. PS: 12", "12", NONE),
         ("\\boxed{13}. PS: 12", "12", NONE),

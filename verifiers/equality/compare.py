@@ -15,6 +15,7 @@ from verifiers.types import Judgement
 from verifiers.values.same_value import has_value
 
 ARTICLE = re.compile(r"^(?:an?|the)\s+(?=[A-Za-z]{4,}(?: [A-Za-z]{4,})*$)", re.I)
+LIST_OF_NUMBERS = re.compile(r"\[-?\d[\d.]*(?:,\s*-?\d[\d.]*)*\]")  # which may be an interval
 GROUP_COMMA = re.compile(r"\d,\d{3}")
 
 
@@ -26,6 +27,8 @@ def compare(gold: str, answer: str) -> Judgement:
     judgement = _compare_whole(gold, answer)
     if judgement.equal:
         return judgement
+    if LIST_OF_NUMBERS.fullmatch(gold) and _compare_whole(gold[1:-1], answer).equal:
+        return Judgement(True, "members of a list in code")
     gold, condition = split_condition(gold)
     answer, answer_condition = split_condition(answer)
     if condition and answer_condition and not _compare_whole(condition, answer_condition).equal:

@@ -119,7 +119,8 @@ def _same_lists(gold: list[Named], answer: list[Named]) -> tuple[bool, str]:
     if distinct_labels(gold) and all(member.label is None for member in answer):
         values = [member.value for member in gold]
         return _same_ordered(values, [member.value for member in answer]), "named values in order"
-    return _same_members(_without_indices(gold), _without_indices(answer)), "same members"
+    are_same = _same_members(_without_indices(gold), _without_indices(answer))
+    return are_same, "same members" if are_same else "other members"
 
 
 def _without_indices(members: list[Named]) -> list[Named]:

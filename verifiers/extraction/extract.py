@@ -2,13 +2,14 @@
 the functions here have: block, boxes, "####", statement, whole text, last sentence."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from verifiers.equality.compare import members
-from verifiers.extraction import marks, prose
+from verifiers.extraction import containers, marks, prose
 from verifiers.extraction.turns import final_text
 from verifiers.grammar.literals import is_plain_number
-from verifiers.grammar.normalize import choices
+from verifiers.grammar.normalize import choices, plain_digits
 from verifiers.types import Format
 
 MOST_MARKS = 5
@@ -29,12 +30,25 @@ BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
 HEADING = re.compile(r"[:：\n][\s*_=-]*$")
 IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
 # "The answer is correct." judges an answer and does not state one.
+SENTENCE = re.compile(r"(?:\\text\s*\{)?([A-Z][a-z]*(?: [^\s={}]+){3,})\}?\s*")  # in a box
 CHECKED = re.compile(r"(?:indeed |also )?(?:correct|right|verified|confirmed|consistent)\W*", re.I)
 YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
 CHOICE_IN_PROSE = re.compile(
     r"\(([A-J])\)|(?<![A-Za-z.'’\\(])([B-HJ])(?=[).,:*\s。]|$)(?!['’])"
     r"|\b(?:option|choice|is|:)\s\**([A-J])\b"
 )
+_LETTER = r"(?:option |choice )?[*_(]{0,4}[A-J](?![\w'’])[*_)]{0,4}"
+_LETTERS = rf"{_LETTER}(?:(?:\s*[,/&、]|\s*(?:and|or)\b|\s*[和或])+\s*{_LETTER})*"
+# The letters after "is", or before "is correct".
+STATED = re.compile(
+    rf"(?:\b[Ii]s\b:?|(?:must|should|will|would|to) be\b|是)\s*(?:the )?({_LETTERS})"
+    rf"|(?<![\w'’])({_LETTERS})\s*(?:\bis\b|是)\s*(?:indeed |also )?"
+    r"(?:the )?(?:only )?(?:correct|right|best|true|answer|正确)"
+)
+letters_of = lru_cache(maxsize=4096)(choices)  # a gold is the same for many responses
+LETTER = re.compile(r"(?<!\w)[A-J](?!\w)")
+# It cannot be (B): a letter that does not follow right after the verb is not stated.
+UNDECIDED = re.compile(r"\b(?:be|is|are|isn['’]t|aren['’]t)\b[^,.;]*$")
 
 
 class Extraction(NamedTuple):
@@ -53,8 +67,8 @@ def extract(
     cut_off: bool = False,
     is_any_text: bool = False,
 ) -> Extraction:
-    """Return the answer of a response. The gold says only how many values are asked for. With
-    `is_any_text` an answer block is the answer even if it is no value."""
+    """Return the answer of a response. The gold says only how many values are asked for, and
+    whether a letter is. With `is_any_text` an answer block is the answer even if it is no value."""
     if format == "think_answer" and not marks.check_format(response, think_open=think_open):
         return Extraction(None, "not <think>…</think> then <answer>…</answer>")
     text = final_text(response, think_open=think_open)
@@ -74,11 +88,19 @@ def extract(
     spans, is_closed = marks.boxes(text)
     if not is_closed:
         return Extraction(None, "the last box never closes")
+    if format != "boxed":
+        in_json = containers.json_answers(text[spans[-1].end :] if spans else text)
+        if in_json:
+            return _last(in_json, "last JSON answer")
+    is_letter = bool(letters_of(gold))
+    if is_letter:  # to which a box that is no letter is no answer
+        letters = [span for span in spans if _states(span.content, is_letter=True)]
+        spans = letters if letters or format == "any" else spans
     if spans:
         return _boxed_answer(text, spans[-MOST_MARKS_READ:], gold)
     if format == "boxed":
         return Extraction(None, "no box")
-    return _prose_answer(text, cut_off=cut_off)
+    return _prose_answer(text, cut_off=cut_off, is_letter=is_letter)
 
 
 def boxed_answer(text: str, *, think_open: bool = False) -> str | None:
@@ -101,9 +123,11 @@ def _boxed_answer(text: str, spans: list[marks.Span], gold: str) -> Extraction:
     contents = [span.content for span in spans]
     if len(spans) > 1 and members(gold) == len(spans) and max(map(members, contents)) == 1:
         return Extraction(", ".join(contents), "all boxes")
-    return _last(
-        [prose.answer_text(text, group) for group in prose.groups(text, spans)], "last box"
-    )
+    answers = [prose.answer_text(text, group) for group in prose.groups(text, spans)]
+    sentence = SENTENCE.fullmatch(answers[-1])
+    if sentence:
+        answers[-1] = _marked(sentence[1], "####")
+    return _last(answers, "last box")
 
 
 def _last(answers: list[str], place: str) -> Extraction:
@@ -113,16 +137,20 @@ def _last(answers: list[str], place: str) -> Extraction:
     return Extraction(answers[-1], place)
 
 
-def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
+def _prose_answer(text: str, *, cut_off: bool, is_letter: bool) -> Extraction:
     """Return the answer of a text that has neither a block nor a box."""
     if len(text) > LONGEST_PROSE:  # from the beginning of a line, so that no value is cut in two
         text = text[-LONGEST_PROSE:].partition("\n")[2]
+    text = plain_digits(text)
     if cut_off:
         text = text.rpartition("\n")[0]
     if "<<" in text:
         text = CALCULATOR.sub("", text)
     if "**" in text:
         text = BOLD.sub("", text)
+    text = containers.FENCE.sub("", text)
+    if ">" in text:
+        text = containers.END_MARKS.sub("", text)
     if "####" in text:
         lines = marks.HASHES.findall(marks.own_problem(text, marks.HASHES))
         if lines:
@@ -131,21 +159,44 @@ def _prose_answer(text: str, *, cut_off: bool) -> Extraction:
     statements = list(marks.STATEMENT.finditer(problem_text))[-MOST_MARKS_READ:]
     ends = [*(statement.start() for statement in statements[1:]), len(problem_text)]
     answers = []
+    unread = Extraction(None, "")
     for statement, end in zip(statements, ends, strict=False):
         following = prose.sentences(problem_text[statement.end() : end])
-        if following and not CHECKED.fullmatch(following[0]):
-            answers.append(_marked(following[0], statement[0]))
+        if not following or CHECKED.fullmatch(following[0]):
+            continue
+        answer = _marked(following[0], statement[0])
+        if _states(answer, is_letter=is_letter):
+            answers.append(answer)
+        else:  # "Answer: Let's think step by step." states nothing
+            unread = Extraction(answer, 'last "answer is"')
+            text = "\n".join(following[1:])
     if answers:
         return _last(answers, 'last "answer is"')
     if cut_off:
-        return Extraction(None, "cut off before an answer was marked")
+        return unread if unread.text else Extraction(None, "cut off before an answer was marked")
+    unmarked = _unmarked_answer(text, is_letter=is_letter)
+    return unread if unread.text and unmarked.text is None else unmarked
+
+
+def _states(answer: str, *, is_letter: bool) -> bool:
+    """Return whether a text is a value, few words, or the letter that is asked for."""
+    if is_letter:
+        return bool(choices(answer, with_text=True, loose=True))
+    return len(answer.split()) <= MOST_WORDS or prose.is_whole(answer)
+
+
+def _unmarked_answer(text: str, *, is_letter: bool) -> Extraction:
+    """Return the answer of a text without any mark."""
     stripped = text.strip()
     if len(stripped) <= LONGEST_VALUE and prose.is_whole(stripped):
         return Extraction(stripped, "whole text")
     last_line = stripped.rpartition("\n")[2].strip(prose.EDGE)
     if choices(last_line):
         return Extraction(last_line, "last line")
-    return _last_sentence_answer(prose.sentences(text))
+    first = containers.FIRST_CHOICE.match(stripped) if is_letter else None
+    if first:
+        return Extraction(first[1], "first choice")
+    return _last_sentence_answer(prose.sentences(text), is_letter=is_letter)
 
 
 def _marked(sentence: str, mark: str) -> str:
@@ -170,11 +221,24 @@ def _marked(sentence: str, mark: str) -> str:
     return prose.answer_text(sentence, lists[-1]) if HEADING.search(mark) else sentence
 
 
-def _last_sentence_answer(all_sentences: list[str]) -> Extraction:
+def _stated(sentence: str) -> str | None:
+    """Return the letters of choices that a sentence states, or else its last one. Return None if it
+    has none, and an empty text if it leaves that one open."""
+    stated = STATED.search(sentence)
+    if stated:
+        return ", ".join(LETTER.findall(stated[stated.lastindex or 0]))
+    named = list(CHOICE_IN_PROSE.finditer(sentence))
+    if not named:
+        return None
+    last = named[-1]
+    return "" if UNDECIDED.search(sentence[: last.start()]) else last[last.lastindex or 0]
+
+
+def _last_sentence_answer(all_sentences: list[str], *, is_letter: bool) -> Extraction:
     """Return the answer of the last sentence that has one."""
     numbers = {sentence for sentence in all_sentences if is_plain_number(sentence)}
     for sentence in reversed(all_sentences):
-        spans = [] if sentence.endswith("?") else prose.values(sentence)
+        spans = [] if is_letter or sentence.endswith("?") else prose.values(sentence)
         if not spans:
             continue
         if sentence in numbers and len(numbers) > MOST_MARKS:
@@ -188,9 +252,9 @@ def _last_sentence_answer(all_sentences: list[str]) -> Extraction:
     yes_or_no = YES_OR_NO.match(last)
     if yes_or_no:
         return Extraction(yes_or_no[1], "yes or no")
-    choices = list(CHOICE_IN_PROSE.finditer(last))
-    if choices:
-        return Extraction(choices[-1][choices[-1].lastindex or 0], "last choice")
+    letters = _stated(last)
+    if letters is not None:
+        return Extraction(letters or None, "last choice")
     words = IS.split(last)[-1].strip(prose.EDGE)
     if len(words.split()) > MOST_WORDS:
         return Extraction(None, "no answer found")

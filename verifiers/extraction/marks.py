@@ -11,7 +11,10 @@ NEXT_PROBLEM = re.compile(
 )
 BOX = re.compile(r"\\(?:boxed|fbox)\s*(?:(\{)|(-?\d[\d.,]*\d|\d))")
 BRACE = re.compile(r"\\.|[{}]", re.S)
-HASHES = re.compile(r"####[ \t]*([^\n]+)")
+# A line that begins with a word and is not the last one is a heading: #### Step 2, #### 1. Add.
+HASHES = re.compile(
+    r"####(?![ \t]*(?:\d{1,2}[.)][ \t]+)?[*_]{0,3}[A-Za-z]{2}[^\n]*\n\s*\S)[ \t]*([^\n]+)"
+)
 
 # What introduces a statement: "the final answer is", "Answer:", "**Answer**\n", and their like.
 _ABROAD = r"respuesta|réponse|antwort|resposta|risposta|ответ"
@@ -21,9 +24,14 @@ _NOUN = (
     rf"|\b(?:{_ABROAD})\b|答案|答え|정답|^\W{{0,6}}A(?=\s?[:：]))"
 )
 _VERB = r"(?:\b(?:is|are|ist|es|est)\b|(?<=\s)[éè](?=\s)|是|为|為|は|은)(?:[\s*_]{0,9}[:：])?"
+_BRACKETED = (
+    r"[【\[［〔〖「]\s{0,3}(?:(?:the |final |correct )?answer|(?:正确|参考|最终)?答案?)"
+    r"\s{0,3}[】\]］〕〗」]\s{0,3}[:：]?"
+)
 _HEADING = r"[*_]{0,3}[ \t]{0,9}\n(?:[-=]{3,})?"
 STATEMENT = re.compile(
-    rf"{_NOUN}[^.:：=\n\d$\\]{{0,60}}?(?:{_VERB}|[:：]|=|{_HEADING})[\s*_]*+", re.I | re.M
+    rf"(?:{_BRACKETED}|{_NOUN}[^.:：=\n\d$\\]{{0,60}}?(?:{_VERB}|[:：]|=|{_HEADING}))[\s*_]*+",
+    re.I | re.M,
 )
 
 

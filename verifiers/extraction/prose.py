@@ -99,14 +99,14 @@ def values(sentence: str) -> list[Span]:
     """Return all values of a sentence in order."""
     spans: list[Span] = []
     position = 0
-    for formula in _formulas(sentence):
+    for formula in formulas(sentence):
         spans += _plain_values(sentence, position, formula.start)
         spans.append(formula)
         position = formula.end
     return spans + _plain_values(sentence, position, len(sentence))
 
 
-def _formulas(text: str) -> list[Span]:
+def formulas(text: str) -> list[Span]:
     """Return the formulas between their signs, in one scan."""
     spans: list[Span] = []
     unclosed = 0

@@ -14,8 +14,10 @@ _RIGHT = r"(?:[\[(][^\[\]()=]{1,40}[\])]|[^,;=]){1,60}"
 _CONDITION = rf"{_BOUND}{_NAME}(?:,{_SPACE}*{_NAME})*{_SPACE}*{_SIGN}{_RIGHT}"
 NAME = re.compile(rf"(?<![A-Za-z\\])(?!\\(?:q?quad|left|text)){_NAME}")
 SIGN = re.compile(_SIGN)
+_VALUES = r"\d{1,4}(?:,\s*\d{1,4}){1,9},?\s*(?:\\[lc]?dots|\.\.\.|…)"  # n = 1, 2, 3, \ldots
 RELATIONS = re.compile(
-    rf"{_SPACE}*(?:[,;]|\\q?quad|\((?=[^()]*\)[\s$.]*$)|(?<=\))\s){_SPACE}*\(?{_CONDITION}"
+    rf"{_SPACE}*[,;]{_SPACE}*{_NAME}{_SPACE}*={_SPACE}*{_VALUES}$"
+    rf"|{_SPACE}*(?:[,;]|\\q?quad|\((?=[^()]*\)[\s$.]*$)|(?<=\))\s){_SPACE}*\(?{_CONDITION}"
     rf"(?:[,;]{_SPACE}*{_CONDITION})*$"
 )
 WORDS = re.compile(
@@ -23,7 +25,11 @@ WORDS = re.compile(
     rf"(?![A-Za-z])|\\forall(?![a-z]))(.*)$",
     re.S,
 )
-ALL = re.compile(r"\\forall(?![a-z])|(?<![A-Za-z])(?:all|any|every|each)(?![A-Za-z])")
+ALL = re.compile(
+    r"\\forall(?![a-z])|(?<![A-Za-z])(?:all|any|every|each)(?![A-Za-z])|\\[lc]?dots|\.\.\.|…"
+    r"|(?<![A-Za-z])(?:is|are)(?![A-Za-z])[\sa-z]*(?<![a-z])(?:an?\s+(?:[a-z]+\s+)?[a-z]+|[a-z]+s)[\s}.$]*$"
+)
+"""Words that make a condition of what follows: for all x, where A is a constant."""
 WORDS_INSIDE = re.compile(
     r"\\forall(?![a-z])|\\(?:text|mathrm|textrm)\s*\{|[{}()$]|"
     r"(?<![A-Za-z\\])(?:for|if|where|when|whenever|with|provided|that|all|any|every|each)(?![A-Za-z])"

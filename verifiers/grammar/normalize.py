@@ -52,6 +52,7 @@ COMMANDS = {*FUNCTIONS, *GREEK, *TEXT_GROUPS, *filter(str.isalpha, RELATIONS)} |
     "frac dfrac tfrac cfrac sqrt pi infty cdot times div left right begin binom pm mathbb circ"
 )
 DOUBLED = re.compile(rf"(?<!\\)\\\\(?:[%$]|(?:{'|'.join(COMMANDS)})(?![a-z]))")
+SINGLE = re.compile(r"(?<!\\)\\[A-Za-z]")
 ENVIRONMENT = re.compile(r"(?<!\\)\\begin")  # whose rows two backslashes end
 PUNCTUATION = " \t\r\n.,;:"
 CUT_SPACING = (r"\,", r"\;", r"\:", r"\!")  # a LaTeX space, of which no part may be stripped
@@ -74,7 +75,8 @@ LABEL = re.compile(
     r"(?:\([A-J]\)|[A-J][).:：．])\s*\}?(?:\\\s|~|\\[,;:! ]|\\quad)*",
     re.I,
 )
-SCRIPT_DIGIT = re.compile(r"(?![0-9])\d")
+QUOTED_LIST = re.compile(r"""\[\s*(?:'[^'"]*'|"[^"']*")(?:\s*,\s*(?:'[^'"]*'|"[^"']*"))*\s*\]""")
+SCRIPT_DIGIT = re.compile(r"[^\D0-9]")
 SEVERAL = re.compile(rf"{LETTER}(?:(?:[\s,;&、，；]|and|et|und|y|и|和|与|與|及)+{LETTER})+")
 # C (12), C 12: of an answer to a gold that is a letter, as it may be a point or a binomial
 LOOSE_CHOICE = re.compile(
@@ -88,18 +90,31 @@ def gold_text(gold: str) -> str:
     """Return the answer in a gold field, in which GSM8K writes its solution and then `#### answer`.
     Digits of other scripts become plain ones, and commands that JSON has bent are restored."""
     gold = restored_commands(gold.rpartition(GOLD_MARK)[2]).strip().strip(INVISIBLE_EDGE)
-    if gold.isascii():
-        return gold
-    return SCRIPT_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), gold)
+    if QUOTED_LIST.fullmatch(gold):  # of Python or JSON
+        return gold[1:-1].replace("'", "").replace('"', "")
+    return gold
+
+
+def plain_digits(text: str) -> str:
+    """Write digits of other scripts as plain ones."""
+    if text.isascii():
+        return text
+    return SCRIPT_DIGIT.sub(lambda digit: str(unicodedata.decimal(digit[0])), text)
 
 
 def restored_commands(text: str) -> str:
     """Restore LaTeX commands whose backslash JSON took for an escape, \frac for a form feed and
     "rac", and those whose backslash is doubled."""
-    text = BENT.sub(lambda control: "\\" + ESCAPED[control[0]], text)
-    if "\\\\" in text and DOUBLED.search(text) and not ENVIRONMENT.search(text):
-        text = text.replace("\\\\", "\\")
-    return text
+    return undoubled(BENT.sub(lambda control: "\\" + ESCAPED[control[0]], text))
+
+
+def undoubled(text: str) -> str:
+    r"""Write \\frac as \frac, where every command is doubled and no environment has rows, and
+    digits of other scripts as plain ones."""
+    text = plain_digits(text)
+    if "\\\\" not in text or ENVIRONMENT.search(text) or not DOUBLED.search(text):
+        return text
+    return text if SINGLE.search(text) else text.replace("\\\\", "\\")
 
 
 def normalize(text: str) -> str:

@@ -44,6 +44,10 @@ INTERVAL = re.compile(
     rf"(?:(?<![\w)}}])|(?<=\\cup)|(?<=\\in)){BRACKET}\s*+{ENDPOINT}"
     rf"\s*[;,]\s*+{ENDPOINT}\s*{BRACKET}(?!\w)"
 )
+MODULE = re.compile(
+    r"(?<![\w.])[A-Za-z]\w{0,12}\.(?=[A-Za-z]\w{1,20}\(|(?:pi|inf|oo)\b)"
+)  # math.sqrt(7)
+IMAGINARY_I = re.compile(r"(?<=\*)I(?!\w)|(?<!\w)I(?=\*)")  # of sympy: 3 + 4*I
 LOG_BASE = re.compile(r"(?<![A-Za-z_])\\?log(10|2)(?=\s?\()")
 CLOCK_HALF = re.compile(r"\b([ap])\.?\s?m\b\.?", re.IGNORECASE)
 CHOOSE = re.compile(
@@ -128,6 +132,8 @@ REWRITES: Rewrites = [
     ("xX", TIMES_X, r" \\times "),
     (["\\end"], ROW_STOP, " "),
     ("j", IMAGINARY_J, r"\1i"),
+    (".", MODULE, ""),
+    ("I", IMAGINARY_I, "i"),
     (["log"], LOG_BASE, r"\\log_{\1}"),
     (["US dollars"], re.compile("US dollars"), "dollars"),
     (["US", "Rs", "INR", "EUR", "GBP", "$"], MONEY_CODE, _money_sign),

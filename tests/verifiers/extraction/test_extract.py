@@ -125,7 +125,7 @@ def test_the_reason_says_the_rule_and_the_place():
 
 
 def test_look_alike_and_hidden_characters_are_not_the_answer():
-    for text in ("4\u200b2", "４２", "4\u00ad2"):
+    for text in ("4\u200b2", "4\u00ad2"):
         assert verify(rf"\boxed{{{text}}}", "42").verdict is not Verdict.CORRECT
 
 

@@ -99,19 +99,16 @@ def _function_of_list(parser: Parser, token: Token) -> Node:
 
 
 def _in_code(parser: Parser, token: Token) -> Node:
-    """Read a function under its name in code: abs(x - 2), binomial(6, 2), Rational(5, 6)."""
+    """Read a function under its name in code: abs(x - 2), binomial(6, 2), Fraction(5, 6)."""
+    kind, function, count, *further = vocabulary.CODE_FUNCTIONS[token.text]
     parser.take()
     items = parser.items()
     parser.expect("sign", ")")
-    if len(items) != (2 if token.text in ("binomial", "comb", "Rational") else 1):
+    if len(items) != count:
         raise ParseError(f"arguments of {token.text}")
-    if token.text == "Rational":
-        return quotient(*items)
-    if token.text == "factorial":
-        return Node("fact", items)
-    if token.text == "cbrt":
-        return call("root", *items, num(3))
-    return call(CODE_NAMES.get(token.text, token.text), *items)
+    if kind == "same":
+        return items[0]
+    return Node(kind, (*items, *map(num, further)), function or None)
 
 
 def _operator(parser: Parser, token: Token) -> Node:
@@ -156,7 +153,6 @@ def _greek(parser: Parser, token: Token) -> Node:
     return applied(parser, subscripted(parser, "\\" + token.text.removeprefix("var")))
 
 
-CODE_NAMES = {"ceiling": "ceil", "binomial": "binom", "comb": "binom"}
 COMMANDS: Mapping[str, Callable[[Parser, Token], Node]] = {
     "frac": lambda parser, token: quotient(parser.argument(), parser.argument()),
     "binom": lambda parser, token: call("binom", parser.argument(), parser.argument()),
