@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from verifiers.api import Verifier, verify
     from verifiers.extraction.extract import boxed_answer
+    from verifiers.extraction.golds import gold_value, stated_value
     from verifiers.extraction.marks import check_format
     from verifiers.extraction.turns import ChatMarks
     from verifiers.grammar.normalize import restored_commands
@@ -24,8 +25,10 @@ __all__ = [
     "Verifier",
     "boxed_answer",
     "check_format",
+    "gold_value",
     "open_judge",
     "restored_commands",
+    "stated_value",
     "verify",
 ]
 _MODULES = [
@@ -34,6 +37,7 @@ _MODULES = [
     "verifiers.api",
     "verifiers.peer",
     "verifiers.extraction.extract",
+    "verifiers.extraction.golds",
     "verifiers.extraction.turns",
     "verifiers.grammar.normalize",
 ]
@@ -44,7 +48,8 @@ def __getattr__(name: str) -> Any:
     if name in __all__:
         for module in map(import_module, _MODULES):
             if hasattr(module, name):
-                return getattr(module, name)
+                globals()[name] = getattr(module, name)  # the next import of it costs nothing
+                return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

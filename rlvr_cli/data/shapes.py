@@ -14,7 +14,8 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import PROBLEM_SET
-from rlvr_cli.data.fields import PROBLEMS, BadRowError, value_at
+from rlvr_cli.data.fields import PROBLEMS
+from rlvr_cli.data.paths import BadRowError, value_at
 from verifiers.names import RESPONSES
 
 Paths = Mapping[str, tuple[str, ...]]

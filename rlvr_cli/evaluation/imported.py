@@ -20,7 +20,8 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import PROBLEM_SET, FieldName, Label, Origin, Problem, Response, by_key
-from rlvr_cli.data.fields import BadRowError, FieldReader, value_at
+from rlvr_cli.data.fields import FieldReader
+from rlvr_cli.data.paths import BadRowError, value_at
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.data.rows import ROW_KEYS, ROW_VERSION
 from rlvr_cli.data.shapes import (

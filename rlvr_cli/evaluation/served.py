@@ -19,7 +19,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, Response, SamplingParams
-from rlvr_cli.data.fields import message_text
+from rlvr_cli.data.chats import message_text
 from rlvr_cli.evaluation.imported import finish_reason
 
 T = TypeVar("T")

@@ -1,0 +1,163 @@
+"""Find the signs that a row sets another task than its text alone: images, turn marks, an error,
+an answer that has begun, or an answer that is scored by rules."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.text import shortened
+from rlvr_cli.core.types import Problem
+from rlvr_cli.data.golds import no_answer
+from rlvr_cli.data.paths import BadRowError, value_at
+
+_ERRORS = ("error", "response.body.error")
+"""The paths at which a row may say that something failed."""
+_MEDIA = re.compile(
+    r"(?:\w+_)?(?:image|img|video|audio)s?(?:_(?:path|url|file|bytes))?s?(?:_?\d+)?", re.IGNORECASE
+)
+"""Fields that hold what a text policy cannot see."""
+_MEDIA_MARK = re.compile(r"<(?:image|video|audio)(?:[_ ]?\d+)?>|<\|(?:image|video|audio)_pad\|>")
+_NUMBER = re.compile(r"[-+\d.e%]*", re.IGNORECASE)
+_LONGEST_OPENING = 200
+"""Characters of the beginning of a response that a row may give."""
+_ENDS = ("\\boxed", "####", "</think>", "</answer>")
+"""What only a response that has ended holds."""
+_OPENING_SHARE = 0.5
+"""Share of the rows that must end with the same text, for it to be an opening."""
+_MOST_NUMBERS = 16
+_GROUND_TRUTH = "reward_model.ground_truth"
+_TARGET_ROWS = ("numbers", "nums")
+
+
+@dataclass(frozen=True)
+class ScoredTask:
+    """A task whose answers the verifier scores by its rules."""
+
+    name: str
+    path: str
+    answer: str
+    fields: JsonObject
+    """The fields by which a row says so (`verifiers.gym.place_of`)."""
+
+
+def refuse_other_task(row: Mapping[str, object], text: str, path: str) -> None:
+    """Raise BadRowError for a row with an image, an error, or a prompt that was rendered already."""
+    error = error_in(row)
+    if error is not None:
+        raise BadRowError(f"it names an error: {error}; leave such rows out")
+    for key in _media_keys(tuple(row)):
+        if _has_media(row[key]):
+            raise BadRowError(
+                f"field {shortened(key)} holds an image or a sound beside the text, which a policy "
+                "of texts does not see"
+            )
+    if "<" not in text and "[" not in text:
+        return
+    media = _MEDIA_MARK.search(text)
+    if media:
+        raise BadRowError(
+            f"field {path} has {media[0]} in its text, which a policy of texts does not see"
+        )
+    from verifiers.extraction.turns import turn_mark
+
+    mark = turn_mark(text)
+    if mark is not None:
+        raise BadRowError(
+            f"field {path} holds the mark of a turn, {shortened(mark)}: the prompt was rendered "
+            "already, and a chat template would put it into a turn again; give the text of the "
+            "problem or its chat"
+        )
+
+
+@lru_cache(256)  # the rows of a file have the same few keys
+def _media_keys(keys: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(key for key in keys if isinstance(key, str) and _MEDIA.fullmatch(key))
+
+
+def _has_media(value: object) -> bool:
+    """Return whether a value may be an image: a path, its bytes, or a list with one."""
+    if isinstance(value, str):
+        return no_answer(value) is None
+    if isinstance(value, list | tuple):
+        return any(map(_has_media, value))
+    if isinstance(value, Mapping):
+        return any(part is not None for part in value.values())
+    return isinstance(value, bytes) and bool(value)
+
+
+def error_in(row: Mapping[str, object]) -> str | None:
+    """Return in short what a row says has failed. Return None if it says nothing: a number is the
+    tolerance of an answer (OlympiadBench)."""
+    for path in _ERRORS:
+        error = value_at(row, path)
+        if isinstance(error, str) and (no_answer(error) or _NUMBER.fullmatch(error.strip())):
+            continue
+        if isinstance(error, Mapping) and not any(error.values()):
+            continue
+        if error is True or (error and isinstance(error, str | Mapping)):
+            return shortened(str(error))
+    return None
+
+
+def scored_task(row: Mapping[str, object], text: str) -> ScoredTask | None:
+    """Return the task of countdown: reach a target with each of the numbers once. Return None for
+    any other row.
+
+    It has `numbers` (or `nums`) and `target`, as verl's ground truth, or beside a text that names
+    all of them.
+    """
+    truth = value_at(row, _GROUND_TRUTH)
+    for path, target, holder in (
+        (_GROUND_TRUTH, value_at(row, f"{_GROUND_TRUTH}.target"), truth),
+        ("target", value_at(row, "target"), row),
+    ):
+        if target is None or holder is None:
+            continue
+        lists = [value_at(row, f"{path}.{name}") for name in _TARGET_ROWS]
+        if holder is row:
+            lists = [value_at(row, name) for name in _TARGET_ROWS]
+        numbers = next((numbers for numbers in lists if numbers is not None), None)
+        if not _are_whole(numbers) or not _are_whole([target]):
+            continue
+        assert isinstance(numbers, list)
+        spoken = set(re.findall(r"\d+", text))
+        if holder is row and not {str(number) for number in [*numbers, target]} <= spoken:
+            continue
+        from verifiers.gym import FIELD, countdown_place
+
+        place = countdown_place(numbers, target, text)
+        return ScoredTask("countdown", path, str(target), {FIELD: place})
+    return None
+
+
+def _are_whole(values: object) -> bool:
+    """Return whether a value is a short list of whole numbers that are not negative."""
+    is_short = isinstance(values, list) and 0 < len(values) <= _MOST_NUMBERS
+    return is_short and all(type(value) is int and value >= 0 for value in values)  # type: ignore[attr-defined]
+
+
+def openings(problems: Sequence[tuple[Problem, str | None]]) -> list[str]:
+    """Return for each problem and the assistant's turn at its end the opening of its response.
+
+    It is that turn if it is unfinished, and half of the rows end so; else it is empty.
+    """
+    unfinished = [
+        reply if reply is not None and _is_unfinished(reply, problem.answer) else ""
+        for problem, reply in problems
+    ]
+    counts = Counter(unfinished)
+    fewest = _OPENING_SHARE * len(problems)
+    return [text if text and counts[text] >= fewest else "" for text in unfinished]
+
+
+def _is_unfinished(reply: str, answer: str | None) -> bool:
+    """Return whether an assistant's turn is the beginning of a response, and not all of it."""
+    if len(reply) > _LONGEST_OPENING or any(end in reply for end in _ENDS):
+        return False
+    if not answer:
+        return True
+    return re.search(rf"(?<!\w){re.escape(answer.strip())}(?!\w)", reply) is None
