@@ -89,8 +89,7 @@ def place_of(row: Mapping[str, Any]) -> str | None:
 
 
 def countdown_place(numbers: list[int], target: int, problem: str) -> str:
-    """Return the place of a countdown that a data set made: its numbers and its target stand for the
-    generator's."""
+    """Return the place of a countdown of another data set, by its own numbers and target."""
     settings = f"numbers={json.dumps(numbers)}&target={target}".replace(" ", "")
     return f"countdown?{settings}#0.{_digest(problem)}"
 

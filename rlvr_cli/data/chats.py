@@ -56,7 +56,10 @@ def _turns(value: Sequence[Mapping[str, object]], field: str) -> list[Turn]:
         content = message_text(turn)
         parts = turn.get("content")
         if isinstance(parts, list) and not all(map(_is_text_part, parts)):
-            content = None  # an image, say, without which the text is another one
+            raise BadRowError(
+                f"field {field} has a turn with an image or another part that is no text, without "
+                "which the problem is another"
+            )
         if not isinstance(role, str) or not isinstance(content, str):
             raise BadRowError(f"field {field} has a turn without role and text")
         turns.append((_ROLES.get(role, role), content))

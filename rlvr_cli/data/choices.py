@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from rlvr_cli.core.text import shortened
 from rlvr_cli.data.golds import listed, no_answer, plain_number
-from rlvr_cli.data.paths import BadRowError, key_of, parsed_json, value_at
+from rlvr_cli.data.paths import BadRowError, key_of, normal_key, parsed_json, value_at
 
 LETTERS = "ABCDEFGHIJ"
 """The letters that the verifier reads as choices."""
@@ -64,9 +64,8 @@ class Options:
     def under(self, question: str) -> str:
         """Return the question with its options under it, unless it has them in its text."""
         pairs = tuple(zip(LETTERS, self.texts, strict=False))
-        if all(
-            re.search(rf"\b{letter}[).:]\s*{re.escape(text)}", question) for letter, text in pairs
-        ):
+        marked = [rf"\b{letter}[).:]\s*{re.escape(text)}" for letter, text in pairs]
+        if all(re.search(pattern, question) for pattern in marked):
             return question
         lines = [f"{letter}. {text}" for letter, text in pairs]
         return "\n".join([question.rstrip(), *lines])
@@ -167,9 +166,7 @@ class _Sources:
 @lru_cache(256)  # the rows of a file have the same few keys
 def _sources(keys: tuple[str, ...]) -> _Sources:
     row = dict.fromkeys(keys)
-    normal = {
-        str(key): str(key).strip().lower().replace(" ", "_").replace("-", "_") for key in keys
-    }
+    normal = {key: normal_key(str(key)) for key in keys}
     lists = [path for path in _LISTS if key_of(row, path.partition(".")[0]) is not None]
     families: dict[str, dict[str, str]] = {}
     for key, name in normal.items():
@@ -221,10 +218,9 @@ def _options_of_object(value: Mapping[str, object], path: str) -> Options | None
     names = [_label(key) for key in parts]
     if len(names) < 2 or sorted(names) not in (list(LETTERS[: len(names)]), _numbers(len(names))):
         return None
-    ordered = sorted(parts, key=_label)
-    return _checked(
-        Options(path, tuple(_text(parts[key]) for key in ordered), tuple(sorted(names)))
-    )
+    by_name = {_label(key): _text(part) for key, part in parts.items()}
+    ordered = tuple(sorted(names))
+    return _checked(Options(path, tuple(by_name[name] for name in ordered), ordered))
 
 
 def _numbers(count: int) -> list[str]:

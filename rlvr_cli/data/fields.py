@@ -23,6 +23,7 @@ from rlvr_cli.data.golds import (
     GoldPlace,
     GoldRule,
     gold_and_place,
+    listed,
     no_answer,
     plain_number,
     refuse_object,
@@ -75,7 +76,8 @@ class Draft:
     problem: Problem
     options: choices.Options | None
     readings: Mapping[str, int]
-    """The index of the right option by each way of reading the gold answer, if there are options."""
+    """The index of the right option by each way of reading the gold answer, empty without
+    options."""
     reply: str | None = None
     """The assistant's turn at the end, if it is neither the gold answer nor the response."""
 
@@ -476,6 +478,8 @@ class FieldReader:
                 if missing == PROOF:  # a box in a proof is not an answer
                     break
                 continue
+            if isinstance(value, str) and _says_list(row):
+                value = listed(value, is_list=True)
             try:
                 answer, found_at = gold_and_place(value, rule, path)
             except BadRowError as error:
@@ -592,6 +596,12 @@ class FieldReader:
         return MissingFieldError(text, advice)
 
 
+def _says_list(row: Mapping[str, object]) -> bool:
+    """Return whether a row says that its answer is a list, as TheoremQA does."""
+    kind = value_at(row, "answer_type")
+    return isinstance(kind, str) and kind.strip().lower().startswith("list")
+
+
 def _rank(path: str) -> str:
     """Return the rank of a path of a gold answer: two of one rank must have equal ones."""
     if path in CERTAIN:
@@ -625,8 +635,8 @@ def _are_equal(answer: str, other: str) -> bool:
 
 
 def _has_text(value: object) -> bool:
-    """Return whether a response is a text or a list, and not empty."""
-    return isinstance(value, str | list) and bool(value)
+    """Return whether responses are a text or a list, and not empty."""
+    return bool(value) if isinstance(value, str) else isinstance(value, list) and any(value)
 
 
 def _checked_row(row: object) -> dict[str, object]:

@@ -112,13 +112,13 @@ def _text_and_place(field_text: str, rule: GoldRule, field: str) -> tuple[str, s
     return text, ""
 
 
-def listed(text: str) -> object:
-    """Return the list that a text holds, as JSON (Skywork-OR1) or as Python prints it (TheoremQA).
+def listed(text: str, is_list: bool = False) -> object:
+    """Return the list that a text holds, as JSON (Skywork-OR1) or as Python prints it.
 
-    Return any other text unchanged: `[1, 2]` without quotes is an interval.
+    Return any other text unchanged. `[1, 2]` without quotes is an interval, unless `is_list`.
     """
     stripped = text.strip()
-    if stripped[:1] != "[" or not ('"' in stripped or "'" in stripped):
+    if stripped[:1] != "[" or not (is_list or '"' in stripped or "'" in stripped):
         return text
     if stripped.startswith('["'):
         values = parsed_json(stripped)
@@ -134,7 +134,7 @@ def refuse_object(value: object, field: str) -> None:
     """Raise BadRowError for a gold answer that is an object, or the text of one."""
     if isinstance(value, str):
         value = parsed_json(value) if value.lstrip().startswith("{") else None
-    if isinstance(value, dict):
+    if isinstance(value, dict) and value:
         text = shortened(repr(value)[:_SHOWN_OBJECT])
         names = ", ".join(f"--field answer={field}.{shortened(str(key))}" for key in value)
         raise BadRowError(

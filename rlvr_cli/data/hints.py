@@ -7,7 +7,7 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.data.golds import gold_and_place, no_answer
 from rlvr_cli.data.paths import BadRowError, Leaf, leaves, value_at
-from verifiers.names import ANSWERS
+from verifiers.names import ANSWERS, RESPONSES
 
 _NO_NAME = "NAME"
 _SHOWN = 12
@@ -67,7 +67,11 @@ class Hints:
         """Return the path of a field that may be this one in all rows that lack it. Return NAME if
         there is none."""
         rows = self._rows[field]
-        known = self._known - set(ANSWERS) if field == "response" else self._known
+        known = self._known
+        if field == "response":
+            known = known - set(ANSWERS)
+        elif field == "answer" and not has_responses:
+            known = known - set(RESPONSES)
         patterns = _SIMILAR[field][:1] if has_responses else _SIMILAR[field]
         for pattern in patterns:
             for leaf in leaves(rows[0]):
@@ -86,7 +90,8 @@ class Hints:
         if field == "problem":
             texts = {value for value in values if isinstance(value, str) and value.strip()}
             is_text = all(isinstance(value, str) for value in values)
-            return is_text and len(texts) >= max(1, _FEWEST_DIFFERENT * len(values))
+            fewest = max(min(2, len(values)), _FEWEST_DIFFERENT * len(values))
+            return is_text and len(texts) >= fewest
         return all(isinstance(value, str | int | float | list) for value in values)
 
 

@@ -19,10 +19,10 @@ class BadRowError(Exception):
 
 
 class Step(NamedTuple):
-    """A step of a path: a name, or the text of an index in brackets."""
+    """A step of a path: a name, or the text in brackets, one of which is None."""
 
     name: str | None
-    index: str | None
+    inner: str | None
 
 
 class Leaf(NamedTuple):
@@ -60,7 +60,7 @@ def _steps(path: str) -> tuple[Step, ...]:
     steps = list(_STEP.finditer(path))
     if "".join(step[0] for step in steps) != path:
         return ()
-    return tuple(Step(name=step[1], index=step[2]) for step in steps)
+    return tuple(Step(name=step[1], inner=step[2]) for step in steps)
 
 
 def _value_inside(value: object, steps: Sequence[Step], row: object) -> object:
@@ -96,7 +96,7 @@ def _element(values: Sequence[object], index: str, row: object) -> object:
 def _all_inside(values: object, steps: Sequence[Step], row: object) -> object:
     """Return what every element of a list or an object has after the steps, as one list. Return
     None if no element has anything."""
-    is_nested = any(step.index == "*" for step in steps)
+    is_nested = any(step.inner == "*" for step in steps)
     if isinstance(values, Mapping):
         has_lists = any(isinstance(value, list) for value in values.values())
         if is_nested and has_lists and len(values) > 1:
@@ -140,17 +140,18 @@ def key_of(row: Mapping[str, object], name: str) -> str | None:
     """Return a key in the row's own spelling. Case, spaces and hyphens do not matter."""
     if name in row:
         return name
-    return _spellings(tuple(row)).get(_normal(name))
+    return _spellings(tuple(row)).get(normal_key(name))
 
 
 @lru_cache(256)  # the rows of a file have the same few keys
 def _spellings(keys: tuple[str, ...]) -> dict[str, str]:
     """Return the keys by their common spelling, of two alike the first."""
-    return {_normal(str(key)): key for key in reversed(keys)}
+    return {normal_key(str(key)): key for key in reversed(keys)}
 
 
 @lru_cache(1024)
-def _normal(key: str) -> str:
+def normal_key(key: str) -> str:
+    """Return the common spelling of a key."""
     return key.strip().lower().replace(" ", "_").replace("-", "_")
 
 

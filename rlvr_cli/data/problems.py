@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rlvr_cli.config.sections import DataConfig
+from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import DEEPEST, is_too_deep, numbers_first, plural, shortened
@@ -24,13 +25,16 @@ from rlvr_cli.data.sources import (
     find_spec,
     source_rows,
 )
-from verifiers import Format
+from verifiers import Format, Verifier
+from verifiers.gym import place_of
 
 T = TypeVar("T")
 Draw = tuple[int, int]
 """A place in the order of problems, and the problem there."""
 _SHOWN_BAD_LINES = 5
 _SHOWN_VALUES = 20
+_SHORT = 60
+"""Characters of the name of a problem in a message."""
 _SHOWN_GOLD = 40
 """Characters of a gold answer in a message."""
 _MOST_ROWS = 10_000_000
@@ -87,8 +91,8 @@ def load_problems(
     `where`, such as `level=1,2`, keeps the problems whose field has one of the values, and `limit`
     the first of those. `root` is a directory of local copies of the hub's sets, `fields` has the
     user's paths of the fields, and `prefix` begins the ids of problems that have none. `rows` take
-    the place of stdin. With `need_response` each row's response goes into `extra`. With `is_verified`
-    the verifier judges by the gold answers, so they must be values.
+    the place of stdin. With `need_response` each row's response goes into `extra`. With
+    `is_verified` the verifier judges by the gold answers, so they are read as values.
 
     Bad rows are reported on stderr with their line, and they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, has no problem, or no problem with one
@@ -311,6 +315,26 @@ def read_rows(
         return
     messages.append(f"{bad} bad of {bad + count} lines; mend them, or go on with --skip-bad")
     raise UserError("\n".join(messages))
+
+
+def unreadable_golds(problems: Iterable[Problem], verifier: Verifier) -> list[Problem]:
+    """Return the problems whose gold answer the verifier cannot read, which never train."""
+    compared = [problem for problem in problems if not place_of(problem.row)]
+    return [problem for problem in compared if not verifier.check_gold(problem.answer or "")]
+
+
+def warn_of_bad_golds(problems: Sequence[Problem], verifier: Verifier, display: Display) -> None:
+    """Warn of the first gold answers that the verifier cannot read. Their responses never count."""
+    bad = unreadable_golds(problems, verifier)
+    for problem in bad[:_SHOWN_BAD_LINES]:
+        place = f"{problem.place}: " if problem.place else ""
+        gold = (problem.answer or "")[:_SHOWN_GOLD]
+        display.warn(
+            f"{place}problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read: it is "
+            "neither a value nor a few words"
+        )
+    if len(bad) > _SHOWN_BAD_LINES:
+        display.warn(f"… and {len(bad) - _SHOWN_BAD_LINES} more of {len(problems)} gold answers")
 
 
 def check_problems(

@@ -1,7 +1,6 @@
 """Find the signs that a row sets another task than its text alone: images, turn marks, an error,
 an answer that has begun, or an answer that is scored by rules."""
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.golds import no_answer
-from rlvr_cli.data.paths import BadRowError, value_at
+from rlvr_cli.data.paths import BadRowError, key_of, parsed_json, value_at
 
 _ERRORS = ("error", "response.body.error")
 """The paths at which a row may say that something failed."""
@@ -30,7 +29,7 @@ _OPENING_SHARE = 0.5
 """Share of the rows that must end with the same text, for it to be an opening."""
 _MOST_NUMBERS = 16
 _GROUND_TRUTH = "reward_model.ground_truth"
-_TARGET_ROWS = ("numbers", "nums")
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,14 @@ class ScoredTask:
     name: str
     path: str
     answer: str
+    numbers: frozenset[str]
+    """The numbers that its text names."""
     fields: JsonObject
     """The fields by which a row says so (`verifiers.gym.place_of`)."""
 
 
 def refuse_other_task(row: Mapping[str, object], text: str, path: str) -> None:
-    """Raise BadRowError for a row with an image, an error, or a prompt that was rendered already."""
+    """Raise BadRowError for a row with an image, an error, or a rendered prompt."""
     error = error_in(row)
     if error is not None:
         raise BadRowError(f"it names an error: {error}; leave such rows out")
@@ -107,37 +108,31 @@ def scored_task(row: Mapping[str, object], text: str) -> ScoredTask | None:
     """Return the task of countdown: reach a target with each of the numbers once. Return None for
     any other row.
 
-    It has `numbers` (or `nums`) and `target`, as verl's ground truth, or beside a text that names
-    all of them.
+    It has `numbers` (or `nums`) and `target` in verl's ground truth, or as fields of the row beside
+    a text that names all of them.
     """
     truth = value_at(row, _GROUND_TRUTH)
-    for path, target, holder in (
-        (_GROUND_TRUTH, value_at(row, f"{_GROUND_TRUTH}.target"), truth),
-        ("target", value_at(row, "target"), row),
-    ):
-        if target is None or holder is None:
-            continue
-        lists = [value_at(row, f"{path}.{name}") for name in _TARGET_ROWS]
-        if holder is row:
-            lists = [value_at(row, name) for name in _TARGET_ROWS]
-        numbers = next((numbers for numbers in lists if numbers is not None), None)
-        if not _are_whole(numbers) or not _are_whole([target]):
-            continue
-        assert isinstance(numbers, list)
-        spoken = set(re.findall(r"\d+", text))
-        if holder is row and not {str(number) for number in [*numbers, target]} <= spoken:
-            continue
-        from verifiers.gym import FIELD, countdown_place
-
-        place = countdown_place(numbers, target, text)
-        return ScoredTask("countdown", path, str(target), {FIELD: place})
-    return None
+    if isinstance(truth, str):
+        truth = parsed_json(truth)
+    if isinstance(truth, Mapping):
+        return _countdown(truth, text, _GROUND_TRUTH)
+    task = _countdown(row, text, "target") if key_of(row, "target") is not None else None
+    return task if task is not None and task.numbers <= set(_DIGITS.findall(text)) else None
 
 
-def _are_whole(values: object) -> bool:
-    """Return whether a value is a short list of whole numbers that are not negative."""
-    is_short = isinstance(values, list) and 0 < len(values) <= _MOST_NUMBERS
-    return is_short and all(type(value) is int and value >= 0 for value in values)  # type: ignore[attr-defined]
+def _countdown(holder: Mapping[str, object], text: str, path: str) -> ScoredTask | None:
+    """Return the task of an object that has numbers and a target, and None for any other."""
+    target = value_at(holder, "target")
+    numbers = value_at(holder, "numbers") or value_at(holder, "nums")
+    if not isinstance(numbers, list) or not 0 < len(numbers) <= _MOST_NUMBERS:
+        return None
+    if type(target) is not int or not all(type(number) is int for number in numbers):
+        return None
+    from verifiers.gym import FIELD, countdown_place
+
+    fields = {FIELD: countdown_place(numbers, target, text)}
+    spoken = frozenset(map(str, [*numbers, target]))
+    return ScoredTask("countdown", path, str(target), spoken, fields)
 
 
 def openings(problems: Sequence[tuple[Problem, str | None]]) -> list[str]:

@@ -72,7 +72,7 @@ def _is_sentence(gold: str) -> bool:
 
 
 def _value_inside(text: str | None, gold: str) -> str | None:
-    """Return the text that was found in a gold, if it is a value or words, and only a part of it."""
+    """Return the text that was found in a gold, if it is a value or words, and not all of it."""
     if text is None or text.strip(prose.EDGE) == gold.strip(prose.EDGE):
         return None
     part = text.strip().removesuffix(".")
