@@ -60,6 +60,8 @@ class Options:
     """What the row itself calls them, if it does."""
     right: int | None = None
     """The index of the right one, if the names of the fields tell it."""
+    are_numbers: bool = False
+    """Whether they are numbers, one of which a number may name by its value."""
 
     def under(self, question: str) -> str:
         """Return the question with its options under it, unless it has them in its text."""
@@ -84,7 +86,7 @@ class Options:
         indices = {
             "label": _index(self.labels, text.strip("(). ").upper()),
             "letter": self._by_letter(text),
-            "text": None if is_number and not self._are_numbers else _index(self.texts, text),
+            "text": None if is_number and not self.are_numbers else _index(self.texts, text),
         }
         if _NUMBER.fullmatch(text):
             indices["number from 0"] = int(text)
@@ -104,10 +106,6 @@ class Options:
                 "number"
             )
         return found
-
-    @property
-    def _are_numbers(self) -> bool:
-        return all(_NUMBER.fullmatch(text) for text in self.texts)
 
     def _by_letter(self, text: str) -> int | None:
         """Return the index of an option by its letter, maybe with the option's text behind it."""
@@ -203,8 +201,9 @@ def _listed_options(value: object, path: str) -> Options | None:
         return _options_of_objects(value, path)
     if not all(isinstance(part, str | int | float) for part in value):
         raise BadRowError(_unread(path))
-    texts = tuple(map(_text, value))
-    return _checked(Options(path, _without_labels(texts)))
+    are_numbers = not any(isinstance(part, str) for part in value)
+    texts = _without_labels(tuple(map(_text, value)))
+    return _checked(Options(path, texts, are_numbers=are_numbers))
 
 
 def _options_of_object(value: Mapping[str, object], path: str) -> Options | None:

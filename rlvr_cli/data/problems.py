@@ -34,7 +34,7 @@ Draw = tuple[int, int]
 _SHOWN_BAD_LINES = 5
 _SHOWN_VALUES = 20
 _SHORT = 60
-"""Characters of the name of a problem in a message."""
+"""Characters of the name of a problem, or of a gold answer that cannot be read, in a message."""
 _SHOWN_GOLD = 40
 """Characters of a gold answer in a message."""
 _MOST_ROWS = 10_000_000
@@ -328,13 +328,13 @@ def warn_of_bad_golds(problems: Sequence[Problem], verifier: Verifier, display: 
     bad = unreadable_golds(problems, verifier)
     for problem in bad[:_SHOWN_BAD_LINES]:
         place = f"{problem.place}: " if problem.place else ""
-        gold = (problem.answer or "")[:_SHOWN_GOLD]
+        gold = (problem.answer or "")[:_SHORT]
         display.warn(
             f"{place}problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read: it is "
             "neither a value nor a few words"
         )
     if len(bad) > _SHOWN_BAD_LINES:
-        display.warn(f"… and {len(bad) - _SHOWN_BAD_LINES} more of {len(problems)} gold answers")
+        display.warn(f"… and {len(bad) - _SHOWN_BAD_LINES} more gold answers")
 
 
 def check_problems(

@@ -147,7 +147,7 @@ SHAPES = (
     ),
     Shape(
         "predictions of evalscope",
-        marks=("model_output.choices",),
+        marks=("index", "model_output.choices"),
         paths={
             "response": ("model_output.choices[*].message",),
             "id": ("index",),
