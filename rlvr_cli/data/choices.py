@@ -92,20 +92,20 @@ class Options:
             indices["number from 0"] = int(text)
             indices["number from 1"] = int(text) - 1
         count = len(self.texts)
-        found = {
+        readings = {
             reading: index
             for reading, index in indices.items()
             if index is not None and 0 <= index < count
         }
-        if "label" in found:
-            found = {"label": found["label"]}
-        if not found:
+        if "label" in readings:
+            readings = {"label": readings["label"]}
+        if not readings:
             raise BadRowError(
                 f"field {path} is {_excerpt(text)}, which names none of the {count} options in "
                 f"{self.path} ({_excerpt(self.texts[0])}, …): give its letter, its text or its "
                 "number"
             )
-        return found
+        return readings
 
     def _by_letter(self, text: str) -> int | None:
         """Return the index of an option by its letter, maybe with the option's text behind it."""
@@ -313,12 +313,12 @@ def _split(text: str) -> tuple[str, ...]:
     position = 0
     for letter in LETTERS:
         mark = re.compile(rf"(?:^|(?<=[\s,;\[]))['\"]?\(?{letter}\s?[).:]\s*", re.IGNORECASE)
-        found = mark.search(text, position)
-        if found is None:
+        match = mark.search(text, position)
+        if match is None:
             break
-        starts.append(found.end())
-        ends.append(found.start())
-        position = found.end()
+        starts.append(match.end())
+        ends.append(match.start())
+        position = match.end()
     return tuple(
         text[start:end].strip().strip(",;[]'\"").strip()
         for start, end in zip(starts, [*ends[1:], len(text)], strict=True)

@@ -90,12 +90,12 @@ class _Contradiction:
     path: str
     answer: str
     other_path: str
-    other: str
+    stated: str
 
     def __str__(self) -> str:
         return (
             f"{self.path} is {shortened(self.answer)} and {self.other_path} says "
-            f"{shortened(self.other)}"
+            f"{shortened(self.stated)}"
         )
 
     @property
@@ -175,7 +175,7 @@ class FieldReader:
         self, row: object, default_id: str, need_answer: bool = True, need_response: bool = False
     ) -> Problem:
         """Read a row as a problem, as if it were the only one. Raises BadRowError."""
-        (problem,) = self.settled([self.draft(row, default_id, need_answer, need_response)])
+        (problem,) = self.problems_of([self.draft(row, default_id, need_answer, need_response)])
         return problem
 
     def draft(
@@ -189,10 +189,12 @@ class FieldReader:
         """Read a row as a problem. Raises BadRowError.
 
         With `need_response` a response is read as well, from its field or the chat's last assistant
-        turn, into `extra`. `settled` decides what only all rows together can tell.
+        turn, into `extra`. `problems_of` decides what only all rows together can tell.
         """
         row = _checked_row(row)
         path, value = self._problem_value(row)
+        if value is None:
+            raise self._missing(row, self._problem)
         turns: tuple[Turn, ...] = ()
         text = value
         reply = None
@@ -246,20 +248,20 @@ class FieldReader:
         )
         return Draft(problem, options, readings, reply if is_left_out else None)
 
-    def settled(self, drafts: Sequence[Draft]) -> list[Problem]:
+    def problems_of(self, drafts: Sequence[Draft]) -> list[Problem]:
         """Return the problems of all rows, with what only all of them together can tell.
 
         The gold answers of options become letters, and an assistant's unfinished turn that half of
         the rows end with is the opening of the response. Raises UserError if derivations contradict
         the gold answers.
         """
-        for (path, other_path), found in self._contradictions.items():
-            compared = self._compared[path, other_path]
-            if len(found) > _MOST_CONTRADICTED * compared:
-                first = found[0]
+        for paths, contradictions in self._contradictions.items():
+            compared = self._compared[paths]
+            first = contradictions[0]
+            if len(contradictions) > _MOST_CONTRADICTED * compared:
                 raise UserError(
-                    f"{first.place}: {first}, and so in {len(found)} of {compared} rows with both: "
-                    f"{first.advice}"
+                    f"{first.place}: {first}, and so in {len(contradictions)} of {compared} rows "
+                    f"with both: {first.advice}"
                 )
         openings = signs.openings([(draft.problem, draft.reply) for draft in drafts])
         problems = []
@@ -275,8 +277,7 @@ class FieldReader:
         """Read a row of responses: its problem, whose id or text is empty if the row has none, and
         the responses. Raises BadRowError."""
         row = _checked_row(row)
-        path, value = _find(row, self._problem)
-        value = stored_chat(value)
+        path, value = self._problem_value(row)
         response_path, responses = self._responses(row)
         text = read_chat(value, path)[1] if is_chat(value) else value
         if isinstance(text, str) and text.strip():
@@ -309,15 +310,13 @@ class FieldReader:
         return ", ".join(parts)
 
     def _problem_value(self, row: Mapping[str, object]) -> tuple[str, object]:
-        """Return the path of a row's problem and its value, a text or a chat."""
+        """Return the path of a row's problem and its value, a text or a chat, or else None."""
         path, value = _find(row, self._problem)
         if value is None and self._problem.user_path is None:
-            for path in choices.QUESTIONS:
-                value = value_at(row, path)
+            for question_path in choices.QUESTIONS:
+                value = value_at(row, question_path)
                 if value is not None:
-                    break
-        if value is None:
-            raise self._missing(row, self._problem)
+                    return question_path, value
         return path, stored_chat(value)
 
     def _problem_id(self, row: Mapping[str, object]) -> tuple[str, str]:
@@ -379,12 +378,12 @@ class FieldReader:
         The letter is by the ways in which all rows so far can be read. Raises BadRowError if there
         is none that is needed, if a row names another option twice, or if no way fits all rows.
         """
-        found = self._named_option(row, options, "")
-        if found is None:
+        named = self._named_option(row, options, "")
+        if named is None:
             if need_answer:
                 raise self._missing(row, self._answer)
             return Gold(), {}
-        path, readings = found
+        path, readings = named
         common = readings.keys() & (self._readings or readings.keys())
         if not common:
             raise BadRowError(
@@ -440,8 +439,10 @@ class FieldReader:
             if first is None:
                 first = path, readings
             elif not set(first[1].values()) & set(readings.values()):
-                both = f"{first[0]} and {path} name different options"
-                raise BadRowError(f"{both}: name the gold answer, --field answer={first[0]}")
+                raise BadRowError(
+                    f"{first[0]} and {path} name different options: name the gold answer, --field "
+                    f"answer={first[0]}"
+                )
         return first
 
     def _readings_at(self, options: choices.Options, value: object, path: str) -> Mapping[str, int]:
@@ -495,7 +496,7 @@ class FieldReader:
             is_guessed = self._answer.user_path is None and path not in self._answer.set_paths
             if is_guessed and self._response.sources:
                 self._note_other_golds(row, path, answer, response_path)
-            elif is_guessed:
+            elif is_guessed and need_answer:
                 self._compare(answer, path, candidates, chat_path, place)
             return Gold(answer, path)
         if not need_answer:
@@ -530,7 +531,7 @@ class FieldReader:
         self,
         answer: str,
         path: str,
-        others: Iterator[tuple[str, object]],
+        remaining: Iterator[tuple[str, object]],
         chat_path: str,
         place: str,
     ) -> None:
@@ -540,15 +541,15 @@ class FieldReader:
         derivations are counted.
         """
         rank = _rank(path)
-        for other_path, value in others:
+        for other_path, value in remaining:
             is_derived = other_path in _DERIVED or other_path == chat_path
             if other_path in LAST or not (is_derived or _rank(other_path) == rank):
                 continue
-            other = _stated(value, self._rule(other_path, chat_path), other_path)
-            if other is None:
+            stated = _stated(value, self._rule(other_path, chat_path), other_path)
+            if stated is None:
                 continue
-            contradiction = _Contradiction(place, path, answer, other_path, other)
-            is_equal = other == answer or _are_equal(answer, other)
+            contradiction = _Contradiction(place, path, answer, other_path, stated)
+            is_equal = stated == answer or _are_equal(answer, stated)
             if is_derived:
                 self._compared[path, other_path] += 1
             if is_derived and not is_equal:
@@ -624,11 +625,11 @@ def _stated(value: object, rule: GoldRule, path: str) -> str | None:
     return None if is_mere_line or gold_value(answer) is None else answer
 
 
-def _are_equal(answer: str, other: str) -> bool:
+def _are_equal(answer: str, stated: str) -> bool:
     """Return whether the verifier takes two gold answers for the same."""
     from verifiers import Verdict, verify
 
-    return verify(f"\\boxed{{{other}}}", answer, format="boxed").verdict in (
+    return verify(f"\\boxed{{{stated}}}", answer, format="boxed").verdict in (
         Verdict.CORRECT,
         Verdict.TIMEOUT,
     )

@@ -21,10 +21,10 @@ def hold_out(problems: ProblemSet, holdout: float, seed: int) -> tuple[ProblemSe
     by_text = by_key(problems.problems, lambda problem: " ".join(problem.problem.split()))
     hashes = {text: _fraction(f"{seed}:{text}") for text in by_text}
     if holdout < 1:
-        chosen = {text for text, fraction in hashes.items() if fraction < holdout}
+        held_texts = {text for text, fraction in hashes.items() if fraction < holdout}
     else:
-        chosen = _first_texts(by_text, hashes, int(holdout))
-    ids = {id(problem) for text in chosen for problem in by_text[text]}
+        held_texts = _first_texts(by_text, hashes, int(holdout))
+    ids = {id(problem) for text in held_texts for problem in by_text[text]}
     training = tuple(problem for problem in problems.problems if id(problem) not in ids)
     held_out = tuple(problem for problem in problems.problems if id(problem) in ids)
     if not training or not held_out:
@@ -40,13 +40,13 @@ def _first_texts(
     by_text: dict[str, list[Problem]], hashes: dict[str, float], count: int
 ) -> set[str]:
     """Return the texts with the smallest hashes that have `count` problems, or almost so many."""
-    chosen = set()
+    first_texts = set()
     remaining = count
     for text in sorted(by_text, key=hashes.__getitem__):
         if len(by_text[text]) <= remaining:
-            chosen.add(text)
+            first_texts.add(text)
             remaining -= len(by_text[text])
-    return chosen
+    return first_texts
 
 
 def _fraction(text: str) -> float:

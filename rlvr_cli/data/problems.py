@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlvr_cli.config.sections import DataConfig
 from rlvr_cli.console.display import Display
@@ -25,8 +25,10 @@ from rlvr_cli.data.sources import (
     find_spec,
     source_rows,
 )
-from verifiers import Format, Verifier
-from verifiers.gym import place_of
+from verifiers import Format
+
+if TYPE_CHECKING:
+    from verifiers import Verifier
 
 T = TypeVar("T")
 Draw = tuple[int, int]
@@ -122,7 +124,7 @@ def load_problems(
         return draft
 
     drafts = list(read_rows(source_rows(source, split, root, rows), read, limit, skip_bad))
-    problems = tuple(reader.settled(drafts))
+    problems = tuple(reader.problems_of(drafts))
     if where is not None and len(problems) != limit and not wanted <= present:
         missing = " or ".join(map(shortened, sorted(wanted - present)))
         text = f"data.where: no problem of {name} has {shortened(field)} {missing}"
@@ -317,13 +319,15 @@ def read_rows(
     raise UserError("\n".join(messages))
 
 
-def unreadable_golds(problems: Iterable[Problem], verifier: Verifier) -> list[Problem]:
+def unreadable_golds(problems: Iterable[Problem], verifier: "Verifier") -> list[Problem]:
     """Return the problems whose gold answer the verifier cannot read, which never train."""
+    from verifiers.gym import place_of  # with the grammar, which not every command needs
+
     compared = [problem for problem in problems if not place_of(problem.row)]
     return [problem for problem in compared if not verifier.check_gold(problem.answer or "")]
 
 
-def warn_of_bad_golds(problems: Sequence[Problem], verifier: Verifier, display: Display) -> None:
+def warn_of_bad_golds(problems: Sequence[Problem], verifier: "Verifier", display: Display) -> None:
     """Warn of the first gold answers that the verifier cannot read. Their responses never count."""
     bad = unreadable_golds(problems, verifier)
     for problem in bad[:_SHOWN_BAD_LINES]:

@@ -138,21 +138,28 @@ def _countdown(holder: Mapping[str, object], text: str, path: str) -> ScoredTask
 def openings(problems: Sequence[tuple[Problem, str | None]]) -> list[str]:
     """Return for each problem and the assistant's turn at its end the opening of its response.
 
-    It is that turn if it is unfinished, and half of the rows end so; else it is empty.
+    It is that turn if it is unfinished, half of the rows end so, and it states the gold answer of
+    fewer than half of these. Else it is empty.
     """
-    unfinished = [
-        reply if reply is not None and _is_unfinished(reply, problem.answer) else ""
-        for problem, reply in problems
-    ]
-    counts = Counter(unfinished)
+    replies = [reply or "" for _, reply in problems]
     fewest = _OPENING_SHARE * len(problems)
-    return [text if text and counts[text] >= fewest else "" for text in unfinished]
+    common = set()
+    for reply, count in Counter(replies).items():
+        if count < fewest or not reply or not _is_unfinished(reply):
+            continue
+        answers = [problem.answer for problem, ending in problems if ending == reply]
+        if sum(_states(reply, answer) for answer in answers) < _OPENING_SHARE * count:
+            common.add(reply)
+    return [reply if reply in common else "" for reply in replies]
 
 
-def _is_unfinished(reply: str, answer: str | None) -> bool:
-    """Return whether an assistant's turn is the beginning of a response, and not all of it."""
-    if len(reply) > _LONGEST_OPENING or any(end in reply for end in _ENDS):
-        return False
+def _is_unfinished(reply: str) -> bool:
+    """Return whether an assistant's turn may be the beginning of a response, and not all of it."""
+    return len(reply) <= _LONGEST_OPENING and not any(end in reply for end in _ENDS)
+
+
+def _states(reply: str, answer: str | None) -> bool:
+    """Return whether an assistant's turn has the gold answer in it."""
     if not answer:
-        return True
-    return re.search(rf"(?<!\w){re.escape(answer.strip())}(?!\w)", reply) is None
+        return False
+    return re.search(rf"(?<!\w){re.escape(answer.strip())}(?!\w)", reply) is not None

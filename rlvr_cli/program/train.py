@@ -56,12 +56,12 @@ def start_run(
     if not check_only:
         refuse_place(directory)
     every_problem = _load_problems(config, rows)
-    problems, chosen = _held_out_of(every_problem, config)
+    problems, held_set = _held_out_of(every_problem, config)
     with open_session(
         plan_for(config, problems), training=True, date=datetime.now(), objects=objects
     ) as session:
         parent = _load_parent(session)
-        prompts, held_out = _prepare(session, problems, chosen, display)
+        prompts, held_out = _prepare(session, problems, held_set, display)
         probe = preflight(session, prompts, check_only, display)
         trainer = new_trainer(session, prompts, held_out)
         settle(*review_correction(trainer, probe), display)
@@ -104,7 +104,7 @@ def resume(
             )
         else:
             every_problem = _load_problems(config)
-        problems, chosen = _held_out_of(every_problem, config)
+        problems, held_set = _held_out_of(every_problem, config)
         plan = plan_for(config, problems)
         with open_session(
             plan, training=True, date=first_written(directory), objects=objects
@@ -112,7 +112,7 @@ def resume(
             parent = None
             if newest is None or config.algorithm.has_reference_model:
                 parent = _load_parent(session)
-            prompts, held_out = _prepare(session, problems, chosen, display)
+            prompts, held_out = _prepare(session, problems, held_set, display)
             trainer = new_trainer(session, prompts, held_out)
             if newest is None:
                 _inherit(trainer, parent, display)
@@ -146,11 +146,11 @@ def _held_out_of(problems: ProblemSet, config: Config) -> tuple[ProblemSet, Prob
 
 
 def _prepare(
-    session: Session, problems: ProblemSet, chosen: ProblemSet | None, display: Display
+    session: Session, problems: ProblemSet, held_set: ProblemSet | None, display: Display
 ) -> tuple[list[Prompt], list[Prompt]]:
     """Check the models, and say what the run is going to do.
 
-    Return the prompts to train on and those held out, which are of the `chosen` problems if there
+    Return the prompts to train on and those held out, which are of the `held_set` if there
     are any.
     """
     config = session.plan.config
@@ -158,7 +158,7 @@ def _prepare(
         check_teacher(session.teacher, session.policy, config.teacher)
     check_savable(session.policy)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-    held_out = _held_out_prompts(session, chosen)
+    held_out = _held_out_prompts(session, held_set)
     announce_run(session, problems, prompts, held_out, display)
     return prompts, held_out
 
@@ -177,8 +177,8 @@ def _inherit(trainer: Trainer, parent: Checkpoint | None, display: Display) -> N
     display.say("parent", f"{parent.path}")
 
 
-def _held_out_prompts(session: Session, chosen: ProblemSet | None) -> list[Prompt]:
-    """Return the prompts of the held-out problems: the first of the `chosen` ones, if any are.
+def _held_out_prompts(session: Session, held_set: ProblemSet | None) -> list[Prompt]:
+    """Return the prompts of the held-out problems: the first of `held_set`, if there is one.
 
     Return [] if the sources have no test split, or if the run trains on it. If eval.source names
     several sets, each problem has the name of its set.
@@ -188,8 +188,8 @@ def _held_out_prompts(session: Session, chosen: ProblemSet | None) -> list[Promp
     if limit == 0:
         return []
     sets = _named_sets(config)
-    if chosen is not None:
-        sets = [replace(chosen, problems=chosen.problems[:limit])]
+    if held_set is not None:
+        sets = [replace(held_set, problems=held_set.problems[:limit])]
     elif not sets and config.data.split != "test":
         sources = [source for source in config.data.sources if has_split(source, "test")]
         share = -(-limit // max(1, len(sources)))

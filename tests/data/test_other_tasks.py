@@ -36,10 +36,16 @@ def test_the_opening_ends_the_prompt_and_no_thought_is_opened_twice():
         (["It is 7", "It is 7"], ["", ""]),
         (["In 17 steps:"] * 2, ["In 17 steps:"] * 2),
         (["#### 3"] * 2, ["", ""]),
+        (["Step 7:", "Step 7:", "Step 7:"], ["", "", ""]),
     ],
 )
 def test_an_opening_is_short_unfinished_and_common(replies, expected):
     assert openings([(Problem("1", "p", "7"), reply) for reply in replies]) == expected
+
+
+def test_an_opening_may_hold_the_gold_answer_of_a_few_rows():
+    problems = [Problem(str(n), "p", str(n)) for n in range(5)]
+    assert openings([(problem, "Step 1:") for problem in problems]) == ["Step 1:"] * 5
 
 
 def test_what_becomes_of_the_last_turns_is_said():
