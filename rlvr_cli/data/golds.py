@@ -136,11 +136,11 @@ def refuse_object(value: object, field: str) -> None:
         value = parsed_json(value) if value.lstrip().startswith("{") else None
     if isinstance(value, dict) and value:
         text = shortened(repr(value)[:_SHOWN_OBJECT])
-        names = ", ".join(f"--field answer={field}.{shortened(str(key))}" for key in value)
+        keys = [key for key, part in value.items() if isinstance(part, str | int | float)]
+        name = shortened(str(keys[0])) if keys else "NAME"
         raise BadRowError(
-            f"field {field} is an object, {text}: answers to it are scored by rules of their own. "
-            f"Name the value in it that is the gold answer ({names[:_SHOWN_OBJECT]}), or give a "
-            "--reward of your own with --answers none"
+            f"field {field} is an object, {text}: name the value in it that is the gold answer, "
+            f"--field answer={field}.{name}, or give a --reward of your own with --answers none"
         )
 
 
