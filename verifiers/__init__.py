@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from verifiers.api import Verifier, verify
     from verifiers.extraction.extract import boxed_answer
+    from verifiers.extraction.golds import gold_value, stated_value
     from verifiers.extraction.marks import check_format
     from verifiers.extraction.turns import ChatMarks
     from verifiers.grammar.normalize import restored_commands
@@ -24,8 +25,10 @@ __all__ = [
     "Verifier",
     "boxed_answer",
     "check_format",
+    "gold_value",
     "open_judge",
     "restored_commands",
+    "stated_value",
     "verify",
 ]
 _MODULES = [
@@ -34,6 +37,7 @@ _MODULES = [
     "verifiers.api",
     "verifiers.peer",
     "verifiers.extraction.extract",
+    "verifiers.extraction.golds",
     "verifiers.extraction.turns",
     "verifiers.grammar.normalize",
 ]

@@ -8,9 +8,10 @@ from dataclasses import replace
 from typing import Self
 
 from verifiers.equality.clusters import cluster
-from verifiers.equality.compare import compare, members, readable, same_number, same_text
+from verifiers.equality.compare import compare, members, same_number, same_text
 from verifiers.extraction.echo import is_echo
 from verifiers.extraction.extract import extract
+from verifiers.extraction.golds import gold_value
 from verifiers.extraction.marks import check_format, is_incomplete
 from verifiers.extraction.undone import is_computation, is_left_undone
 from verifiers.grammar.normalize import gold_text, undoubled
@@ -103,7 +104,7 @@ class Verifier:
         ) -> Verification:
             return Verification(verdict, extracted, format_ok, reason, self._format)
 
-        if attempt.place is None and not readable(gold):
+        if attempt.place is None and gold_value(gold) is None:
             if text is not None and same_text(gold, text):
                 return verification(Verdict.CORRECT, f"{place}: same string", text)
             return verification(Verdict.UNPARSEABLE_GOLD, BAD_GOLD)
@@ -153,8 +154,8 @@ class Verifier:
         return text
 
     def check_gold(self, gold: str) -> bool:
-        """Return whether a gold answer can be read, and equals itself."""
-        return readable(gold_text(gold))
+        """Return whether a gold answer is a value or a few words, and no sentence without any."""
+        return gold_value(gold_text(gold)) is not None
 
     def equal(self, a: str, b: str) -> Verdict:
         """Compare two answers: correct, wrong, or timeout."""

@@ -88,6 +88,12 @@ def place_of(row: Mapping[str, Any]) -> str | None:
     return place if is_its_own else None
 
 
+def countdown_place(numbers: list[int], target: int, problem: str) -> str:
+    """Return the place of a countdown of another data set, by its own numbers and target."""
+    settings = f"numbers={json.dumps(numbers)}&target={target}".replace(" ", "")
+    return f"countdown?{settings}#0.{_digest(problem)}"
+
+
 def settings_of(generator: str) -> dict[str, Any]:
     """Read `NAME?SETTING=VALUE&…`. Raises ValueError for a generator that is refused or not known,
     and for a setting without a value."""
@@ -155,6 +161,9 @@ def _score(place: str, answer: str) -> float:
     name = generator.partition("?")[0]
     if name in VALUES:
         raise ValueError(f"answers to {generator} are compared, and not scored")
+    settings = settings_of(generator)
+    if name in EXPRESSIONS and "numbers" in settings:
+        return float(makes(answer, settings["numbers"], settings["target"]))
     data_set, problem = _problem(generator, int(number))
     if _digest(problem["question"]) != digest:
         raise ValueError(f"{generator} makes another problem {number} here")

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.kinds import Mixed
@@ -55,6 +55,12 @@ class DataConfig(Section):
     where: str | None = setting(None, read_by=("train", "eval"))
     """Filter FIELD=VALUE,…, such as level=1,2. It keeps problems whose field has one of the values,
     and applies to held-out problems of the same source as well."""
+    holdout: float | None = setting(None, read_by=("train",), flag="--holdout", gt=0)
+    """Problems to hold out of training and measure: a share below 1, or a whole number of them. A
+    hash of the text chooses them, so they are the same for every seed, and a share of them stays
+    held out when rows are added. None means the test split of the source."""
+    holdout_seed: int = setting(0, read_by=("train",), ge=0)
+    """Number that seeds the choice of held-out problems."""
     limit: int | None = setting(None, flag="--limit", panel=OUTPUT, ge=1)
     """Number of problems to use, from the start of each source. None means all."""
     skip_bad: bool = setting(False, flag="--skip-bad", panel=OUTPUT)
@@ -90,6 +96,13 @@ class DataConfig(Section):
     and so on. Ten percent of the skipped ones are drawn anyway."""
     root: str | None = setting(None, on_resume="moves")
     """Directory with local copies of the hub's problem sets, such as gsm8k_test.jsonl."""
+
+    @field_validator("holdout")
+    @classmethod
+    def _is_share_or_number(cls, holdout: float | None) -> float | None:
+        if holdout is not None and holdout > 1 and not holdout.is_integer():
+            raise ValueError("give a share below 1, or a whole number of problems")
+        return holdout
 
     @property
     def sources(self) -> tuple[str, ...]:

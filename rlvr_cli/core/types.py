@@ -66,6 +66,10 @@ class Problem:
     """The turns before the problem, if it is the last turn of a chat."""
     is_chat: bool = False
     """Whether the data has it as a chat, maybe of one turn."""
+    opening: str = ""
+    """The beginning of every response, which the policy goes on from."""
+    place: str = field(default="", compare=False)
+    """The place of its row, as messages name it (`file:line`)."""
 
     @property
     def problem_set(self) -> str:

@@ -1,19 +1,22 @@
 """Load problems from a set in datasets_cfg, a file, the hub or stdin."""
 
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rlvr_cli.config.sections import DataConfig
+from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
-from rlvr_cli.core.text import DEEPEST, is_too_deep, numbers_first, shortened
+from rlvr_cli.core.text import DEEPEST, is_too_deep, numbers_first, plural, shortened
 from rlvr_cli.core.types import FieldName, Problem
-from rlvr_cli.data.fields import BadRowError, FieldReader
+from rlvr_cli.data.fields import Draft, FieldReader
+from rlvr_cli.data.paths import BadRowError
 from rlvr_cli.data.sources import (
     DEFAULT_PROMPT,
     ProblemSetSpec,
@@ -24,11 +27,16 @@ from rlvr_cli.data.sources import (
 )
 from verifiers import Format
 
+if TYPE_CHECKING:
+    from verifiers import Verifier
+
 T = TypeVar("T")
 Draw = tuple[int, int]
 """A place in the order of problems, and the problem there."""
 _SHOWN_BAD_LINES = 5
 _SHOWN_VALUES = 20
+_SHORT = 60
+"""Characters of the name of a problem, or of a gold answer that cannot be read, in a message."""
 _SHOWN_GOLD = 40
 """Characters of a gold answer in a message."""
 _MOST_ROWS = 10_000_000
@@ -38,6 +46,10 @@ however long it rests, and resting still saves nine tenths of them."""
 _LONGEST_REST = 64
 """Passes of a rest at most. Within so many, all but one problem in a thousand (0.9^64) are drawn
 anyway."""
+_MUCH_OF_A_LETTER = 0.4
+"""Share of the problems whose right option may have the same letter. Of four it is 0.25."""
+_FEWEST_LETTERS = 5
+"""Problems below which such a share says nothing."""
 _BARE_TEMPLATE = "plain"
 """The template of problems that are whole prompts already."""
 
@@ -52,10 +64,13 @@ class ProblemSet:
     """Name of the prompt template that fits the set."""
     answer_format: Format | None = None
     """The form by which answers are judged. None means the form that the template asks for."""
-    places: tuple[str, ...] = ()
-    """The place of each problem, as messages name it (`file:line`)."""
     fields_read: str = ""
     """The fields that were read, in words."""
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Return the place of each problem, as messages name it (`file:line`)."""
+        return tuple(problem.place for problem in self.problems)
 
 
 def load_problems(
@@ -67,6 +82,7 @@ def load_problems(
     skip_bad: bool = False,
     need_answer: bool = True,
     need_response: bool = False,
+    is_verified: bool = True,
     root: str | None = None,
     fields: Mapping[FieldName, str] | None = None,
     prefix: str | None = None,
@@ -77,7 +93,8 @@ def load_problems(
     `where`, such as `level=1,2`, keeps the problems whose field has one of the values, and `limit`
     the first of those. `root` is a directory of local copies of the hub's sets, `fields` has the
     user's paths of the fields, and `prefix` begins the ids of problems that have none. `rows` take
-    the place of stdin. With `need_response` each row's response goes into `extra`.
+    the place of stdin. With `need_response` each row's response goes into `extra`. With
+    `is_verified` the verifier judges by the gold answers, so they are read as values.
 
     Bad rows are reported on stderr with their line, and they stop the load unless `skip_bad`.
     Raises UserError if the source cannot be found or read, has no problem, or no problem with one
@@ -89,26 +106,25 @@ def load_problems(
     set_paths: dict[str, tuple[str, ...]] = {
         field: (path,) for field, path in (spec.fields or {}).items()
     }
-    reader = FieldReader(set_paths, user_paths=fields, gold=spec.gold)
+    reader = FieldReader(set_paths, user_paths=fields, gold=spec.gold, is_verified=is_verified)
     field, _, values_text = (where or "").partition("=")
     field = field.strip()
     wanted = {value.strip() for value in values_text.split(",")}
     if where is not None and (not field or "" in wanted):
         raise UserError(f"data.where {shortened(where)}: give FIELD=VALUE, such as level=1,2")
-    places: list[str] = []
     present: set[str] = set()  # values of the field: the wanted ones, and others for a message
 
-    def read(place: str, number: int, row: object) -> Problem | None:
-        problem = reader.problem(row, f"{prefix}-{number}", need_answer, need_response)
-        value = str(problem.extra.get(field, ""))
+    def read(place: str, number: int, row: object) -> Draft | None:
+        draft = reader.draft(row, f"{prefix}-{number}", need_answer, need_response, place)
+        value = str(draft.problem.extra.get(field, ""))
         if value in wanted or len(present) < _SHOWN_VALUES:
             present.add(value)
         if where is not None and value not in wanted:
             return None
-        places.append(place)
-        return problem
+        return draft
 
-    problems = tuple(read_rows(source_rows(source, split, root, rows), read, limit, skip_bad))
+    drafts = list(read_rows(source_rows(source, split, root, rows), read, limit, skip_bad))
+    problems = tuple(reader.problems_of(drafts))
     if where is not None and len(problems) != limit and not wanted <= present:
         missing = " or ".join(map(shortened, sorted(wanted - present)))
         text = f"data.where: no problem of {name} has {shortened(field)} {missing}"
@@ -118,15 +134,48 @@ def load_problems(
         raise UserError(text)
     if not problems:
         raise UserError(f"{name}: no problems in it; one JSON object a line is expected")
+    _warn_of_letters(name, drafts, problems)
+    # The rows of a procedure have no other fields.
+    fields_read = (
+        "" if spec.sizes else reader.describe_sources() + _turns_in_words(drafts, problems)
+    )
     return ProblemSet(
         name,
         problems,
         prompt=_BARE_TEMPLATE if reader.has_chats else spec.prompt,
         answer_format=None if reader.has_chats else spec.answer_format,
-        places=tuple(places),
-        # The rows of a procedure have no other fields.
-        fields_read="" if spec.sizes else reader.describe_sources(),
+        fields_read=fields_read,
     )
+
+
+def _warn_of_letters(name: str, drafts: Sequence[Draft], problems: Sequence[Problem]) -> None:
+    """Warn of a letter that is right so often that a policy may learn it alone."""
+    letters = Counter(
+        problem.answer
+        for draft, problem in zip(drafts, problems, strict=True)
+        if draft.options is not None and len(draft.options.texts) > 2 and problem.answer
+    )
+    for letter, count in letters.most_common(1):
+        if letters.total() >= _FEWEST_LETTERS and count > _MUCH_OF_A_LETTER * letters.total():
+            LOG.warning(
+                "%s: the right option is %s in %s of %s: a policy may learn the letter alone",
+                name,
+                letter,
+                count,
+                plural(letters.total(), "problem"),
+            )
+
+
+def _turns_in_words(drafts: Sequence[Draft], problems: Sequence[Problem]) -> str:
+    """Say what became of the assistant's turns at the end of chats."""
+    openings = Counter(problem.opening for problem in problems if problem.opening)
+    text = ""
+    for opening, count in openings.most_common():
+        text += f"; {count} responses go on from {shortened(opening)!r}"
+    left_out = sum(draft.reply is not None for draft in drafts) - openings.total()
+    if left_out:
+        text += f"; {plural(left_out, 'last turn')} of the assistant left out"
+    return text
 
 
 def load_all(sources: Sequence[str], split: str, data: DataConfig, **arguments: Any) -> ProblemSet:
@@ -154,8 +203,8 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
         return parts[0]
     owners: dict[str, tuple[ProblemSet, str]] = {}
     for part in parts:
-        places = part.places or (part.name,) * len(part.problems)
-        for problem, place in zip(part.problems, places, strict=True):
+        for problem in part.problems:
+            place = problem.place or part.name
             owner, first_place = owners.setdefault(problem.id, (part, place))
             if owner is not part:
                 raise UserError(
@@ -174,7 +223,6 @@ def joined(parts: Sequence[ProblemSet]) -> ProblemSet:
         tuple(problem for part in parts for problem in part.problems),
         prompt,
         answer_format,
-        places=tuple(place for part in parts for place in part.places),
         fields_read="; ".join(
             f"{part.name}: {part.fields_read}" for part in parts if part.fields_read
         ),
@@ -236,7 +284,7 @@ def read_rows(
     Rows for which it raises BadRowError are reported on stderr with their line. Unless `skip_bad`,
     they raise UserError at the end.
     """
-    messages: list[str] = []
+    first_reasons: list[tuple[str, BadRowError]] = []
     bad = 0
     count = 0
     for rows_before, (place, number, row) in enumerate(rows):
@@ -253,13 +301,14 @@ def read_rows(
         except BadRowError as reason:
             bad += 1
             if bad <= _SHOWN_BAD_LINES:
-                messages.append(f"{place}: {reason}")
+                first_reasons.append((place, reason))
             continue
         if value is not None:
             count += 1
             yield value
     if not bad:
         return
+    messages = [f"{place}: {reason}" for place, reason in first_reasons]
     if bad > len(messages):
         messages.append(f"… and {bad - len(messages)} more")
     if skip_bad:
@@ -268,6 +317,28 @@ def read_rows(
         return
     messages.append(f"{bad} bad of {bad + count} lines; mend them, or go on with --skip-bad")
     raise UserError("\n".join(messages))
+
+
+def unreadable_golds(problems: Iterable[Problem], verifier: "Verifier") -> list[Problem]:
+    """Return the problems whose gold answer the verifier cannot read, which never train."""
+    from verifiers.gym import place_of  # with the grammar, which not every command needs
+
+    compared = [problem for problem in problems if not place_of(problem.row)]
+    return [problem for problem in compared if not verifier.check_gold(problem.answer or "")]
+
+
+def warn_of_bad_golds(problems: Sequence[Problem], verifier: "Verifier", display: Display) -> None:
+    """Warn of the first gold answers that the verifier cannot read. Their responses never count."""
+    bad = unreadable_golds(problems, verifier)
+    for problem in bad[:_SHOWN_BAD_LINES]:
+        place = f"{problem.place}: " if problem.place else ""
+        gold = (problem.answer or "")[:_SHORT]
+        display.warn(
+            f"{place}problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read: it is "
+            "neither a value nor a few words"
+        )
+    if len(bad) > _SHOWN_BAD_LINES:
+        display.warn(f"… and {len(bad) - _SHOWN_BAD_LINES} more gold answers")
 
 
 def check_problems(

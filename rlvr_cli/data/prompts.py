@@ -80,7 +80,7 @@ def render_prompts(
         chat = chat_of(problem, pattern, system)
         length = len(problem.problem) + sum(len(content) for _, content in chat[:-1])
         if length <= longest:
-            text = _rendered(tokenizer, chat, name, deadline, arguments)
+            text = _opened(_rendered(tokenizer, chat, name, deadline, arguments), problem.opening)
             length = len(text)
         if length > longest:
             too_long.append(f"{name}: {length} characters cannot fit a context of {context} tokens")
@@ -103,6 +103,14 @@ def chat_of(problem: Problem, pattern: str, system: str | None) -> tuple[Turn, .
     if system is not None:
         turns = (("system", system), *(turn for turn in turns if turn[0] != "system"))
     return (*turns, ("user", pattern.replace("{problem}", problem.problem)))
+
+
+def _opened(text: str, opening: str) -> str:
+    """Return a prompt with the opening of its response, which the policy goes on from. A thought
+    that the chat template has opened already is not opened twice."""
+    if opens_thought(text):
+        opening = opening.lstrip().removeprefix("<think>")
+    return text + opening
 
 
 def _check_arguments(tokenizer: "PreTrainedTokenizerBase", arguments: Mapping[str, object]) -> None:

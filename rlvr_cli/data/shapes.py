@@ -14,7 +14,8 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import PROBLEM_SET
-from rlvr_cli.data.fields import PROBLEMS, BadRowError, value_at
+from rlvr_cli.data.fields import PROBLEMS
+from rlvr_cli.data.paths import BadRowError, value_at
 from verifiers.names import RESPONSES
 
 Paths = Mapping[str, tuple[str, ...]]
@@ -116,16 +117,46 @@ SHAPES = (
         paths={"answer": ("gt",), "response": ("code",), "id": ("idx",)},
     ),
     Shape(
-        "batch output of chat completions",
+        "batch output of a server",
         marks=("custom_id", "response"),
         paths={
-            "response": ("response.body.choices[*].message",),
+            "response": (
+                "response.body.choices[*].message",
+                "response.body.output[-1].content[0].text",
+            ),
             "id": ("custom_id",),
-            "finish_reason": ("response.body.choices[*].finish_reason",),
+            "finish_reason": (
+                "response.body.choices[*].finish_reason",
+                "response.body.incomplete_details.reason",
+            ),
             "refusal": ("response.body.choices[*].message.refusal",),
             "error": ("response.body.choices[*].error",),
-            "n_tokens": ("response.body.usage.completion_tokens",),
+            "n_tokens": (
+                "response.body.usage.completion_tokens",
+                "response.body.usage.output_tokens",
+            ),
             "model": ("response.body.model",),
+        },
+    ),
+    Shape(
+        "rollouts of NeMo Gym",
+        marks=("responses_create_params.input", "response.output"),
+        paths={
+            "problem": ("responses_create_params.input",),
+            "response": ("response.output[-1].content[0].text",),
+            "finish_reason": ("response.incomplete_details.reason",),
+            "n_tokens": ("response.usage.output_tokens",),
+            "model": ("response.model",),
+        },
+    ),
+    Shape(
+        "predictions of evalscope",
+        marks=("index", "model_output.choices"),
+        paths={
+            "response": ("model_output.choices[*].message",),
+            "id": ("index",),
+            "finish_reason": ("model_output.choices[*].stop_reason",),
+            "n_tokens": ("model_output.usage.output_tokens",),
         },
     ),
     Shape(

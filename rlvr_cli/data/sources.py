@@ -25,7 +25,8 @@ from rlvr_cli.core.text import GIB, first_mistake, plural, shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 from rlvr_cli.data import chains, gym
-from rlvr_cli.data.fields import BadRowError, GoldPlace
+from rlvr_cli.data.golds import GoldPlace
+from rlvr_cli.data.paths import BadRowError
 from verifiers import Format
 
 COPIES = (".jsonl", ".json", ".parquet", ".csv", ".tsv", ".jsonl.gz", ".json.gz", ".csv.gz")

@@ -8,7 +8,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.figures import Figures
 from rlvr_cli.core.text import numbers_first
 from rlvr_cli.core.types import WITHOUT_VERDICT, Response, by_key
-from rlvr_cli.data.fields import BadRowError, value_at
+from rlvr_cli.data.paths import BadRowError, value_at
 from rlvr_cli.evaluation.estimators import Tally, cons_estimate, left_out, mean, pass_estimate
 from verifiers import Verdict
 

@@ -69,7 +69,9 @@ def model_hash(directory: Path) -> str:
 
 def data_hash(problems: Iterable[Problem]) -> str:
     """Compute SHA-256 over ids, texts, gold answers and fields, in order."""
-    return rows_hash([p.id, p.problem, p.answer, p.extra, *p.turns] for p in problems)
+    return rows_hash(
+        [p.id, p.problem, p.answer, p.extra, *p.turns, *filter(None, [p.opening])] for p in problems
+    )
 
 
 def prompts_hash(prompts: Iterable[Prompt]) -> str:

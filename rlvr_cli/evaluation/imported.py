@@ -30,7 +30,8 @@ from rlvr_cli.core.types import (
     Response,
     by_key,
 )
-from rlvr_cli.data.fields import BadRowError, FieldReader, value_at
+from rlvr_cli.data.fields import FieldReader
+from rlvr_cli.data.paths import BadRowError, value_at
 from rlvr_cli.data.problems import ProblemSet, read_rows
 from rlvr_cli.data.rows import ROW_KEYS, ROW_VERSION
 from rlvr_cli.data.shapes import (
@@ -204,7 +205,7 @@ class ResponseReader:
             del paths["id"]
             if golds is None:
                 raise UserError(f"--field id={ORDER}: name the problem set that has this order")
-        self.fields = FieldReader(shape.paths, user_paths=paths)
+        self.fields = FieldReader(shape.paths, user_paths=paths, has_shape=bool(shape.name))
         self.index = None
         if golds is not None:
             text_first = bool(shape.name) and "id" not in paths
@@ -231,7 +232,7 @@ class ResponseReader:
         assert isinstance(row, dict)  # else the line above has raised
         file = place.rpartition(":")[0]
         if self.index is None:
-            problem = _identified(row_problem, file, number)
+            problem = _identified(replace(row_problem, place=place), file, number)
         else:
             problem = self.index.problem_of(row_problem, number)
         label = self._label(row, file)

@@ -6,7 +6,7 @@ from collections import Counter
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem
-from rlvr_cli.data.fields import BadRowError
+from rlvr_cli.data.paths import BadRowError
 from rlvr_cli.data.problems import ProblemSet
 
 ORDER = "order"

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field, ValidationError
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Response
-from rlvr_cli.data.fields import message_text
+from rlvr_cli.data.chats import message_text
 from rlvr_cli.evaluation.imported import finish_reason, names_an_error
 
 MOST_TOKENS = 1 << 31

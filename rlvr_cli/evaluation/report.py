@@ -10,7 +10,7 @@ from rlvr_cli.core.figures import Estimate, PairedDifference
 from rlvr_cli.core.report import Comparison, Entry, Fingerprint, Speed
 from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import Response
-from rlvr_cli.data.fields import first_step
+from rlvr_cli.data.paths import first_step
 from rlvr_cli.data.rows import RESPONSE_KEYS
 from rlvr_cli.data.sources import find_spec
 from rlvr_cli.evaluation.estimators import (

@@ -9,7 +9,7 @@ from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display, LiveResponse, show_verdict
 from rlvr_cli.core.report import Sampling
 from rlvr_cli.core.types import Label, Prompt, Response, SamplingParams, by_key
-from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.data.problems import ProblemSet, warn_of_bad_golds
 from rlvr_cli.data.prompts import template_text
 from rlvr_cli.data.sources import DEFAULT_PROMPT
 from rlvr_cli.evaluation.fingerprint import (
@@ -26,7 +26,7 @@ from rlvr_cli.model.loading import model_files
 from rlvr_cli.program.problems import Sets
 from rlvr_cli.ranks.group import broadcast_from_first, is_first
 from rlvr_cli.setup.plan import Plan, asks_for_boxed, plan_evaluation, plan_for
-from rlvr_cli.setup.prompts import prompts_for, say_template, warn_of_bad_golds
+from rlvr_cli.setup.prompts import prompts_for, say_template
 from rlvr_cli.setup.session import Session, open_session, say_policy
 from verifiers import OURS, Format, Verifier
 
@@ -106,7 +106,7 @@ def _respond(
     deliver: Deliver,
 ) -> dict[str, str]:
     """Sample and judge the responses (`Task.respond`). None is missing."""
-    warn_of_bad_golds(prompts, verifier, display)
+    warn_of_bad_golds([prompt.problem for prompt in prompts], verifier, display)
     finished = set(broadcast_from_first(list(finished)))
     return respond(session, prompts, params, finished, verifier, deliver)
 

@@ -14,7 +14,7 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Label, Problem, Response, by_key
-from rlvr_cli.data.problems import ProblemSet, check_problems, load_problems
+from rlvr_cli.data.problems import ProblemSet, check_problems, load_problems, warn_of_bad_golds
 from rlvr_cli.evaluation.figures import field_value
 from rlvr_cli.evaluation.fingerprint import data_hash, fingerprint, judging_by
 from rlvr_cli.evaluation.imported import (
@@ -90,6 +90,8 @@ def score(
 
     with open_judge(options.judge) as equality:
         _warn_of_golds(responses, equality, display)
+        problems = {response.problem.id: response.problem for response in responses}
+        warn_of_bad_golds(list(problems.values()), equality, display)
     return measure(
         tasks,
         {task.label: task.problems for task in tasks},

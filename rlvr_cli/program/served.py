@@ -8,6 +8,7 @@ from functools import cached_property
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.report import Fingerprint, Sampling
 from rlvr_cli.core.seeds import problem_seeds
 from rlvr_cli.core.text import shortened
@@ -82,6 +83,8 @@ class Served:
     def _requests(self) -> list[Request]:
         """Return the request for the responses to each problem."""
         requests = []
+        if any(problem.opening for problem in self.problems):
+            LOG.warning("a server begins each response itself: openings of the rows are not sent")
         seeds = problem_seeds(self.problems, self.config.seed)
         for problem, seed in zip(self.problems, seeds, strict=True):
             chat = chat_of(problem, self.template, self.config.data.system)

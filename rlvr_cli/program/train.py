@@ -14,6 +14,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import first_written
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, OnStep, Prompt
+from rlvr_cli.data.holdout import hold_out
 from rlvr_cli.data.problems import ProblemSet, check_problems, load_all
 from rlvr_cli.data.sources import bare_name, has_split
 from rlvr_cli.model.adapter import merged_parameters
@@ -54,12 +55,13 @@ def start_run(
     directory = out or default_directory(config.algo, config.data.sources)
     if not check_only:
         refuse_place(directory)
-    problems = load_training_problems(config, rows)
+    every_problem = load_training_problems(config, rows)
+    problems, held_set = _held_out_of(every_problem, config)
     with open_session(
         plan_for(config, problems), training=True, date=datetime.now(), objects=objects
     ) as session:
         parent = _load_parent(session)
-        prompts, held_out = _prepare(session, problems, display)
+        prompts, held_out = _prepare(session, problems, held_set, display)
         probe = preflight(session, prompts, check_only, display)
         trainer = new_trainer(session, prompts, held_out)
         settle(*review_correction(trainer, probe), display)
@@ -68,7 +70,7 @@ def start_run(
             return directory
         _inherit(trainer, parent, display)
         # A resumed run cannot read stdin again, so the run keeps a copy of its problems.
-        copied = problems.problems if "-" in config.data.sources else None
+        copied = every_problem.problems if "-" in config.data.sources else None
         with closing(create_run(directory, session.plan.config, copied)) as run:
             display.say("run", f"{directory}")
             RunLifecycle(trainer, run, display, trackers, on_step).run_to_end()
@@ -97,11 +99,12 @@ def resume(
                 "asked for; give more or leave --steps out"
             )
         if "-" in config.data.sources:
-            problems = ProblemSet(
+            every_problem = ProblemSet(
                 "stdin", tuple(read_problems(directory)), config.data.prompt or ""
             )
         else:
-            problems = load_training_problems(config)
+            every_problem = load_training_problems(config)
+        problems, held_set = _held_out_of(every_problem, config)
         plan = plan_for(config, problems)
         with open_session(
             plan, training=True, date=first_written(directory), objects=objects
@@ -109,7 +112,7 @@ def resume(
             parent = None
             if newest is None or config.algorithm.has_reference_model:
                 parent = _load_parent(session)
-            prompts, held_out = _prepare(session, problems, display)
+            prompts, held_out = _prepare(session, problems, held_set, display)
             trainer = new_trainer(session, prompts, held_out)
             if newest is None:
                 _inherit(trainer, parent, display)
@@ -126,23 +129,36 @@ def load_training_problems(config: Config, rows: Iterable[object] | None = None)
         config.data,
         need_answer=config.algorithm.needs_verdicts and config.data.answers is None,
         need_response=config.algorithm.reads_responses,
+        is_verified=config.reward.needs_gold or config.reward.has_majority,
         rows=rows,
     )
 
 
+def _held_out_of(problems: ProblemSet, config: Config) -> tuple[ProblemSet, ProblemSet | None]:
+    """Return the problems to train on, and those that `--holdout` takes out of them. Return None
+    for those without it."""
+    holdout = config.data.holdout
+    if holdout is None:
+        return problems, None
+    if config.eval.sources:
+        raise UserError("--holdout and eval.source both name what to measure: leave one out")
+    return hold_out(problems, holdout, config.data.holdout_seed)
+
+
 def _prepare(
-    session: Session, problems: ProblemSet, display: Display
+    session: Session, problems: ProblemSet, held_set: ProblemSet | None, display: Display
 ) -> tuple[list[Prompt], list[Prompt]]:
     """Check the models, and say what the run is going to do.
 
-    Return the prompts to train on and those held out.
+    Return the prompts to train on and those held out, which are of the `held_set` if there
+    are any.
     """
     config = session.plan.config
     if session.teacher is not None:
         check_teacher(session.teacher, session.policy, config.teacher)
     check_savable(session.policy)
     prompts = prompts_for(problems, session.policy, config, config.rollout.max_tokens)
-    held_out = _held_out_prompts(session)
+    held_out = _held_out_prompts(session, held_set)
     announce_run(session, problems, prompts, held_out, display)
     return prompts, held_out
 
@@ -161,8 +177,8 @@ def _inherit(trainer: Trainer, parent: Checkpoint | None, display: Display) -> N
     display.say("parent", f"{parent.path}")
 
 
-def _held_out_prompts(session: Session) -> list[Prompt]:
-    """Return the prompts of the held-out problems.
+def _held_out_prompts(session: Session, held_set: ProblemSet | None) -> list[Prompt]:
+    """Return the prompts of the held-out problems: the first of `held_set`, if there is one.
 
     Return [] if the sources have no test split, or if the run trains on it. If eval.source names
     several sets, each problem has the name of its set.
@@ -172,7 +188,9 @@ def _held_out_prompts(session: Session) -> list[Prompt]:
     if limit == 0:
         return []
     sets = _named_sets(config)
-    if not sets and config.data.split != "test":
+    if held_set is not None:
+        sets = [replace(held_set, problems=held_set.problems[:limit])]
+    elif not sets and config.data.split != "test":
         sources = [source for source in config.data.sources if has_split(source, "test")]
         share = -(-limit // max(1, len(sources)))
         if sources:

@@ -13,12 +13,11 @@ from rlvr_cli.core.signals import NO_SIGNALS, in_main_thread
 from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import counts_in_words, plural
 from rlvr_cli.core.types import Prompt
-from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.data.problems import ProblemSet, warn_of_bad_golds
 from rlvr_cli.evaluation.held_out import Measured, MeasuredSets
 from rlvr_cli.runs.guards import MORE_SIGNAL
 from rlvr_cli.runs.preflight import to_judge
 from rlvr_cli.runs.summary import Best
-from rlvr_cli.setup.prompts import warn_of_bad_golds
 from rlvr_cli.setup.session import Session, say_policy
 from rlvr_cli.training.throughput import RunThroughput
 from rlvr_cli.training.trainer import Trainer
@@ -58,7 +57,8 @@ def announce_run(
     config = session.plan.config
     algo = config.algorithm
     _say_models_and_rewards(session, display)
-    warn_of_bad_golds([*to_judge(prompts, config), *held_out], session.sampler.verifier, display)
+    judged = [prompt.problem for prompt in [*to_judge(prompts, config), *held_out]]
+    warn_of_bad_golds(judged, session.sampler.verifier, display)
     texts = {prompt.problem.problem for prompt in prompts}
     shared = sum(prompt.problem.problem in texts for prompt in held_out)
     if shared:
@@ -67,6 +67,10 @@ def announce_run(
             "says little; take another eval.source"
         )
     count = f"{len(prompts)} of {problems.name}; {len(held_out)} held out"
+    if config.data.holdout is not None:
+        count += f" by --holdout {config.data.holdout:g}"
+    elif not held_out and config.eval.limit:
+        count += " (--holdout 0.1 holds out a tenth)"
     if len(config.eval.sources) > 1:
         count += f" ({', '.join(config.eval.sources)})"
     if problems.fields_read:

@@ -13,12 +13,13 @@ from rlvr_cli.core.errors import Finding, UserError
 from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.text import GIB, counts_in_words
 from rlvr_cli.core.types import Group, Prompt
+from rlvr_cli.data.problems import unreadable_golds
 from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.runs.guards import MATH_EARNS_NOTHING, MORE_SIGNAL, REJECTS_LESS
 from rlvr_cli.setup.memory import Memory, Parts
-from rlvr_cli.setup.prompts import NO_TEMPLATE, unreadable_golds
+from rlvr_cli.setup.prompts import NO_TEMPLATE
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.scoring import add_logprobs
 from rlvr_cli.training.trainer import Trainer
@@ -122,7 +123,8 @@ def review_data(session: Session, prompts: Sequence[Prompt]) -> Review:
     bad_golds = 0
     judged = to_judge(prompts, config)
     if judged:
-        bad_golds = len(unreadable_golds(judged, session.sampler.verifier))
+        problems = [prompt.problem for prompt in judged]
+        bad_golds = len(unreadable_golds(problems, session.sampler.verifier))
         lines.append(("golds", f"{len(judged) - bad_golds} of {len(judged)} can be read"))
     lengths = [len(prompt.token_ids) for prompt in prompts]
     text = (

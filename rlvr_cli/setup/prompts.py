@@ -1,4 +1,4 @@
-"""Make problems into prompts of a policy, and find gold answers that cannot be read."""
+"""Make problems into prompts of a policy."""
 
 from collections.abc import Sequence
 
@@ -7,20 +7,15 @@ from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Problem, Prompt
+from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import render_prompts
 from rlvr_cli.model.loading import LoadedModel
 from rlvr_cli.setup.session import Session
-from verifiers import Verifier
-from verifiers.gym import place_of
 
 NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
 # Problems named one by one of those that are too long.
 _NAMED_PROBLEMS = 3
-# Characters of the name of a problem, or of a gold answer, that are shown.
-_SHORT = 60
-_SHOWN_GOLDS = 5
 
 
 def prompts_for(
@@ -53,22 +48,6 @@ def prompts_for(
         raise UserError("\n".join(lines))
     LOG.warning("%s", "\n".join([*lines, f"skipped {plural(len(too_long), 'prompt')}"]))
     return prompts
-
-
-def unreadable_golds(prompts: Sequence[Prompt], verifier: Verifier) -> list[Problem]:
-    """Return the problems whose gold answer the verifier cannot read, which never train."""
-    problems = [prompt.problem for prompt in prompts if not place_of(prompt.problem.row)]
-    return [problem for problem in problems if not verifier.check_gold(problem.answer or "")]
-
-
-def warn_of_bad_golds(prompts: Sequence[Prompt], judge: Verifier, display: Display) -> None:
-    """Warn of the first gold answers that the judge cannot read. Their responses never count."""
-    bad = unreadable_golds(prompts, judge)
-    for problem in bad[:_SHOWN_GOLDS]:
-        gold = (problem.answer or "")[:_SHORT]
-        display.warn(f"problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read")
-    if len(bad) > _SHOWN_GOLDS:
-        display.warn(f"… and {len(bad) - _SHOWN_GOLDS} more gold answers")
 
 
 def say_template(prompts: Sequence[Prompt], session: Session, display: Display) -> None:

@@ -366,7 +366,7 @@ def test_the_sets_are_listed_without_torch(rlvr):
     assert {name for name in names if not name.startswith("gym:")} == {
         *("chains", "gsm8k", "math500", "math", "aime24", "aime25", "amc23", "minerva"),
         *("olympiadbench", "dapo-math-17k", "deepscaler", "aime26", "hmmt-feb25", "brumo25"),
-        *("olymmath-easy", "olymmath-hard", "gsm-plus"),
+        *("olymmath-easy", "olymmath-hard", "gsm-plus", "mmlu", "mmlu-pro"),
     }
     code = (
         "import sys; from rlvr_cli.cli.listings import list_sets; list_sets(); "

@@ -30,6 +30,8 @@ HUB_ROWS = {
     "minerva": ({"question": "p", "answer": "1e-3"}, "1e-3"),
     "olympiadbench": ({"id": 1606, "question": "p", "final_answer": ["$2$", "$3$"]}, "$2$, $3$"),
     "dapo-math-17k": ({"prompt": "p", "solution": "34", "ability": "MATH"}, "34"),
+    "mmlu": ({"question": "p", "choices": ["1", "2"], "answer": 1, "subject": "s"}, "B"),
+    "mmlu-pro": ({"question": "p", "options": ["1", "2", "4"], "answer": "C"}, "C"),
     "deepscaler": ({"problem": "p", "answer": "-\\frac{2}{3}", "solution": ""}, "-\\frac{2}{3}"),
 }
 
@@ -45,7 +47,10 @@ def test_a_row_of_the_hub_is_read_from_a_local_copy(tmp_path, name):
     split = spec.split_names()[0]
     (tmp_path / f"{name}_{split}.jsonl").write_text(json.dumps(row) + "\n")
     problems = load_problems(name, split, root=str(tmp_path))
-    assert [(p.problem, p.answer) for p in problems.problems] == [("p", gold)]
+    (problem,) = problems.problems
+    options = row.get("choices", row.get("options", []))
+    lines = [f"{letter}. {text}" for letter, text in zip("ABC", options, strict=False)]
+    assert (problem.problem, problem.answer) == ("\n".join(["p", *lines]), gold)
     assert (problems.prompt, problems.answer_format) == (
         spec.prompt,
         spec.answer_format,

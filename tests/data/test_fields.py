@@ -12,14 +12,10 @@ import pytest
 from conftest import invoke
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.data.fields import (
-    BadRowError,
-    FieldReader,
-    gold_and_place,
-    is_chat,
-    lone_turn,
-    read_chat,
-)
+from rlvr_cli.data.chats import is_chat, lone_turn, read_chat
+from rlvr_cli.data.fields import FieldReader
+from rlvr_cli.data.golds import gold_and_place
+from rlvr_cli.data.paths import BadRowError
 from rlvr_cli.data.problems import load_problems
 
 SUMS = [(f"What is {n} + {n}?", str(2 * n)) for n in range(2, 10)]
@@ -172,7 +168,7 @@ SHAPES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     ),
     "deepscaler": (
         "a.json",
-        lines(lambda p, a: {"problem": p, "answer": a, "solution": BOXED.format(0)}),
+        lines(lambda p, a: {"problem": p, "answer": a, "solution": BOXED.format(a)}),
         "answer from answer",
     ),
     "big-math": (

@@ -9,7 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.data.fields import BadRowError, FieldReader, gold_and_place
+from rlvr_cli.data.fields import FieldReader
+from rlvr_cli.data.golds import gold_and_place
+from rlvr_cli.data.paths import BadRowError
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.evaluation.imported import read_responses
 

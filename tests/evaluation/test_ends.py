@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlvr_cli.data.fields import BadRowError
+from rlvr_cli.data.paths import BadRowError
 from rlvr_cli.evaluation.imported import finish_reasons, lengths
 
 

@@ -14,7 +14,7 @@ import pytest
 from conftest import invoke
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.data.fields import BadRowError, value_at
+from rlvr_cli.data.paths import BadRowError, value_at
 from rlvr_cli.data.problems import load_problems
 from rlvr_cli.data.shapes import SHAPES
 from rlvr_cli.evaluation.imported import read_responses

@@ -12,6 +12,7 @@ from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.step_figures import Rates, Seconds
 from rlvr_cli.core.types import Problem, Prompt, SamplingParams
+from rlvr_cli.data.problems import warn_of_bad_golds
 from rlvr_cli.evaluation.figures import judged_problems
 from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.runs.narration import (
@@ -20,7 +21,7 @@ from rlvr_cli.runs.narration import (
     warn_of_outcome,
     warn_of_unjudged,
 )
-from rlvr_cli.setup.prompts import say_template, warn_of_bad_golds
+from rlvr_cli.setup.prompts import say_template
 from rlvr_cli.training.throughput import RunThroughput, TokenCounts
 from verifiers import Verdict
 
@@ -82,7 +83,7 @@ def session(bad=(), chat_template="x"):
 @pytest.mark.parametrize(("count", "rest"), [(5, None), (6, "… and 1 more gold answers")])
 def test_the_first_five_bad_golds_are_named(capsys, count, rest):
     prompts = [made_prompt(f"{n}" * 70, "?" * 70) for n in range(count)] + [made_prompt("good")]
-    warn_of_bad_golds(prompts, session({"?" * 70}).sampler.verifier, Display())
+    warn_of_bad_golds([p.problem for p in prompts], session({"?" * 70}).sampler.verifier, Display())
     lines = capsys.readouterr().err.splitlines()
     named = [
         f"warning    problem {f'{n}' * 60}: the gold answer '{'?' * 60}' cannot" for n in range(5)

@@ -13,12 +13,12 @@ from small_trainer import has_even, make_trainer
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import Problem
-from rlvr_cli.data.problems import ProblemSet
+from rlvr_cli.data.problems import ProblemSet, unreadable_golds
 from rlvr_cli.rollout.engines import vllm_engine
 from rlvr_cli.setup import session as module
 from rlvr_cli.setup.machine import Machine
 from rlvr_cli.setup.plan import EngineChoice, plan_for
-from rlvr_cli.setup.prompts import prompts_for, unreadable_golds
+from rlvr_cli.setup.prompts import prompts_for
 from rlvr_cli.setup.session import open_session
 from verifiers import Attempt, Verdict, Verifier
 
@@ -36,7 +36,8 @@ def test_golds_that_nobody_can_read():
     golds = ["7", None, "\\frac{1}{2}", "\\frac{"]
     prompts = [made_prompt(str(n), gold) for n, gold in enumerate(golds)]
     with Verifier() as verifier:
-        assert [problem.id for problem in unreadable_golds(prompts, verifier)] == ["1", "3"]
+        bad = unreadable_golds([prompt.problem for prompt in prompts], verifier)
+    assert [problem.id for problem in bad] == ["1", "3"]
 
 
 @pytest.mark.parametrize("training", [True, False])

@@ -71,6 +71,14 @@ def final_text(response: str, *, think_open: bool = False) -> str | None:
     return MARK.sub("\n", response[start:end]) if goes_on else response[start:end]
 
 
+def turn_mark(text: str) -> str | None:
+    """Return the first mark of a text that begins a turn. Return None for a text without turns."""
+    if not _may_hold_marks(text):
+        return None
+    turns = (mark for mark in MARK.finditer(text) if mark.lastgroup in ("own", "begin"))
+    return next((mark[0] for mark in turns if mark[0] != "<s>"), None)  # which also strikes out
+
+
 def _may_hold_marks(text: str) -> bool:
     """Return whether a text holds the first signs of a mark, at a tenth of the time of a search."""
     return any(sign in text for sign in FIRST_SIGNS)
