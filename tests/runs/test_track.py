@@ -141,7 +141,19 @@ def test_a_run_sends_what_it_measured_before_and_after_and_the_share_of_each_bou
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(module, "find_spec", lambda name: name)
-    small = ("--prompts", 2, "-n", 2, "--max-tokens", 8, "--set", "eval.limit=4", "-q")
+    small = (
+        "--prompts",
+        2,
+        "-n",
+        2,
+        "--max-tokens",
+        8,
+        "--set",
+        "eval.limit=4",
+        "-q",
+        "--limit",
+        8,
+    )
     run = (
         "train",
         "--algo",
