@@ -31,11 +31,7 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
     is_timed = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGALRM, stop) if is_timed else None
     try:
-        with suppress(OSError, ValueError):
-            pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
-            largest = int(pages) * resource.getpagesize() + memory
-            soft_limit = min([largest, *(limit for limit in limits if limit >= 0)])
-            resource.setrlimit(resource.RLIMIT_AS, (soft_limit, limits[1]))
+        limit_memory(memory)
         if is_timed:
             signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
         yield
@@ -44,6 +40,16 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, handler)
         resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def limit_memory(memory: int) -> None:
+    """Let this process take `memory` bytes beyond what it has, if /proc tells what is in use."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    with suppress(OSError, ValueError):
+        pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
+        largest = int(pages) * resource.getpagesize() + memory
+        soft_limit = min([largest, *(limit for limit in limits if limit >= 0)])
+        resource.setrlimit(resource.RLIMIT_AS, (soft_limit, limits[1]))
 
 
 def thread_limit() -> int:
