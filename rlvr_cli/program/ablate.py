@@ -10,7 +10,14 @@ from pydantic import BaseModel, ConfigDict
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import lock_directory, read_regular, reading, sha256
+from rlvr_cli.core.files import (
+    lock_directory,
+    read_regular,
+    reading,
+    sha256,
+    try_place,
+    writing,
+)
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import shortened
@@ -221,7 +228,9 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
 def ablate(plan: AblationPlan, jobs: int | None, check: bool, display: Display) -> None:
     """Run `rlvr ablate`. Raises UserError if a run failed, once the others are there."""
     missing = plan.missing()  # refuses another's run before anything is written
-    plan.out.mkdir(parents=True, exist_ok=True)
+    with writing(f"--out {plan.out}"):
+        try_place(plan.out)
+        plan.out.mkdir(parents=True, exist_ok=True)
     with lock_directory(plan.out):
         plan.store()
         probe(plan, len(missing), display)
