@@ -28,14 +28,14 @@ def main() -> None:
             sys.exit(2)
         code = _run(sys.argv[1:] or ["--help"])
         end()
+        sys.stdout.flush()
     except MemoryError:  # not even for a report
         os.write(2, b"rlvr: error: out of memory: take a smaller model, or a larger machine\n")
         code = 2
     except Exception as error:  # outside every command
-        from rlvr_cli.cli.errors import fault, report
+        from rlvr_cli.cli.errors import report_unforeseen
 
-        report(fault(error))
-        code = 2
+        code = report_unforeseen(error)
     sys.exit(code)
 
 

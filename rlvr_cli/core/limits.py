@@ -1,7 +1,6 @@
 """Bound what untrusted files may compute, and count the cores that this process may use."""
 
 import os
-import re
 import resource
 import signal
 import threading
@@ -9,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from rlvr_cli.core.environment import thread_count
 
 _AGAIN_S = 1.0
 """Seconds from one alarm to the next, in case a callback swallowed the first."""
@@ -54,11 +55,8 @@ def limit_memory(memory: int) -> None:
 
 def thread_limit() -> int:
     """Return the largest number of threads that is of use: the usable cores, or OMP_NUM_THREADS if
-    that is less."""
-    wanted = re.match(r"\s*0*([1-9]\d*)", os.environ.get("OMP_NUM_THREADS", ""))
-    if wanted is None:
-        return usable_cores()
-    return min(usable_cores(), int(wanted[1]))
+    that is less. Raises UserError if that is no number."""
+    return min(usable_cores(), thread_count() or usable_cores())
 
 
 def usable_cores() -> int:
