@@ -1,5 +1,6 @@
 """Do work on a stranger's file in a fork of this process, in a cage that ends it as a whole."""
 
+import faulthandler
 import gc
 import json
 import os
@@ -73,6 +74,7 @@ def _serve(
     code = 1
     with suppress(BaseException):
         gc.disable()  # what this process would collect is its parent's
+        faulthandler.disable()
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(null, 2)
