@@ -16,6 +16,7 @@ from contextlib import ExitStack, suppress
 from shutil import copyfileobj
 from typing import Any
 
+from rlvr_cli.core.environment import thread_count
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.versions import installed_version, launcher_waits
@@ -35,8 +36,9 @@ def begin(processes: int | None, reads_stdin: bool) -> None:
     """Start the command as `processes` processes and exit with their code.
 
     In a process that we or torchrun started, join the others instead. Raises UserError if they
-    cannot meet.
+    cannot meet, or if the environment holds no numbers where it should.
     """
+    thread_count()
     size = world_size()
     if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         if processes is not None and processes > 1:

@@ -4,6 +4,7 @@ terminals that are not UTF-8, full outputs, places where nothing can be written.
 import errno
 import fcntl
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,20 +63,18 @@ ENVIRONMENTS = {
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
-@pytest.mark.parametrize("command", [small_run("--out", "run"), ["eval", "chains", "-n", "1"]])
+@pytest.mark.parametrize("command", [small_run("--out", "run"), ["eval", "--limit", "1"]])
 def test_what_a_batch_system_left_is_one_line(command, environment, tmp_path):
     done = forked(command, tmp_path, environment=environment)
-    assert done.rc == 2
+    assert done.rc == 2, done.err
     (line,) = [line for line in done.err.splitlines() if line.startswith("rlvr: error: ")]
     assert line.startswith(f"rlvr: error: {[*environment][-1]}=")
     assert "not foreseen" not in done.err
 
 
 @pytest.mark.parametrize("form", ["md", "csv", "latex", "json", "table"])
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp437"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
 def test_output_in_any_encoding(form, encoding, tmp_path):
-    import sys
-
     def program():
         sys.stdout.reconfigure(encoding=encoding, errors="strict")
         return main()
@@ -83,7 +82,7 @@ def test_output_in_any_encoding(form, encoding, tmp_path):
     done = forked([*MEASURE, "--by", "Stufe", "--format", form], tmp_path, program=program)
     assert done.rc == 0, done.err
     if form in ("md", "csv", "latex"):
-        assert r"\u2265 3" in done.out or "≥ 3" in done.out or b"\xf2".decode("cp437") in done.out
+        assert r"\u2265 3" in done.out
 
 
 @pytest.mark.parametrize(

@@ -212,6 +212,20 @@ def test_nothing_outlives_a_command_that_was_killed(processes, mark, tmp_path):
     assert_ended(mark)
 
 
+def test_what_a_process_started_ends_with_its_regular_end(mark, tmp_path):
+    script = (
+        "import hostile\n"
+        "from verifiers.workers.cage import end_with_this\n"
+        "end_with_this()\n"
+        "hostile.forks_twice(5)\n"
+        "hostile.ignores_signals(5)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=60, check=True)
+    assert done.returncode == 0
+    assert marked(mark) == []
+
+
 def test_descendants_are_listed_parents_first():
     shell = subprocess.Popen(["sh", "-c", "sleep 60 & echo; wait"], stdout=subprocess.PIPE)
     assert shell.stdout is not None
