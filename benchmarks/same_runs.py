@@ -63,7 +63,7 @@ def run_numbers(run: Path) -> dict[str, Any]:
         for key, value in row.items()
         if not key.startswith(MEASURED)
     }
-    for path in sorted((run / "rollouts").glob("*.jsonl")):
+    for path in sorted((run / "rollouts").glob("[!m]*.jsonl")):  # not the manifest
         responses = [json.loads(line) for line in path.open()]
         for row in responses:
             row.pop("row_version", None)  # not a figure

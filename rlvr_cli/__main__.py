@@ -1,5 +1,6 @@
 """The entry point: `rlvr`, or `python -m rlvr_cli`."""
 
+import io
 import os
 import re
 import signal
@@ -13,6 +14,8 @@ if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
 def main() -> None:
     """Run the command. Report a mistake in the options in one line with exit code 2."""
     _open_missing()
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # for a terminal that is not UTF-8
     try:
         from rlvr_cli.core.libraries import other_verifiers
         from rlvr_cli.core.versions import known_fault
@@ -25,14 +28,14 @@ def main() -> None:
             sys.exit(2)
         code = _run(sys.argv[1:] or ["--help"])
         end()
+        sys.stdout.flush()
     except MemoryError:  # not even for a report
         os.write(2, b"rlvr: error: out of memory: take a smaller model, or a larger machine\n")
         code = 2
     except Exception as error:  # outside every command
-        from rlvr_cli.cli.errors import fault, report
+        from rlvr_cli.cli.errors import report_unforeseen
 
-        report(fault(error))
-        code = 2
+        code = report_unforeseen(error)
     sys.exit(code)
 
 

@@ -65,7 +65,10 @@ class RewardConfig(Section):
     workers: int = setting(8, on_resume="free", ge=1, le=256)
     """Number of processes that run reward functions."""
     memory_mb: int = setting(4096, on_resume="free", ge=64)
-    """Memory limit of each of these processes, in MiB."""
+    """Memory limit of each of these processes, and of each that it starts, in MiB."""
+    processes: int | None = setting(64, on_resume="free", ge=1, le=100_000)
+    """Processes that each of them may be with those that its functions start. All end with it. none
+    means any number, and lets programs run that change the user, such as sudo."""
     trial: bool = setting(True, on_resume="free")
     """Whether each function is called on two made responses before a run, and a function object
     also in a process of its own, as a file's. `off` leaves it out."""

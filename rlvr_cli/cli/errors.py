@@ -45,17 +45,26 @@ def reported_errors(interrupted: str = "") -> Iterator[None]:
             with suppress(OSError):
                 print(f"rlvr: interrupted; {note}", file=sys.stderr)
         raise typer.Exit(130) from None
-    except BrokenPipeError:
-        code = 141
-    except OSError as error:
-        report(f"{error.filename or 'output'}: {error.strerror or error}")
-        code = 2
     except BaseException as error:  # a panic of the tokenizers is no Exception
+        code = report_unforeseen(error)
+    raise typer.Exit(code)
+
+
+def report_unforeseen(error: BaseException) -> int:
+    """Report an error that no command raises on purpose, and discard what is still to be printed.
+    Return the exit code."""
+    code = 2
+    if isinstance(error, BrokenPipeError):
+        code = 141
+    elif isinstance(error, ReportedError):
+        report(str(error))
+    elif isinstance(error, OSError):
+        report(f"{error.filename or 'output'}: {error.strerror or error}")
+    else:
         report(fault(error))
-        code = 2
     with suppress(OSError, ValueError):  # at its exit Python cannot write stdout either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise typer.Exit(code)
+    return code
 
 
 def fault(error: BaseException) -> str:

@@ -110,6 +110,7 @@ def train(
         from rlvr_cli.cli.listings import list_algorithms, list_settings
         from rlvr_cli.config import as_yaml
         from rlvr_cli.console.display import Display, print_step
+        from verifiers.workers.cage import end_with_this
 
         values = given(ctx)
         sources = values.sources or []
@@ -131,6 +132,7 @@ def train(
                 set=set_,
             )
             return print(as_yaml(foreseen(resolved)), end="")
+        end_with_this()  # parts of the algorithm run in this process
         api.train(
             sources or None,
             reward=values.rewards,

@@ -15,8 +15,9 @@ from rlvr_cli.config.sections import Config
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import JsonObject
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.settings import NONE, Command, Setting, leaves, settings_of
-from rlvr_cli.core.text import format_value, shortened, what_is_wrong
+from rlvr_cli.core.text import format_value, shortened, what_is_wrong, without_key
 from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 
 __all__ = [
@@ -49,6 +50,7 @@ directory: data paths and machine settings are ignored, because a downloaded che
 choose them."""
 
 
+_ENDPOINT = "server.endpoint"
 LORA_RATE = 10.0
 """The learning rate of an adapter, divided by that of all weights (Schulman et al. 2025)."""
 
@@ -123,7 +125,21 @@ def run_layer(run: Path, option: str) -> list[Assignment]:
     file = run / "config.yaml"
     if not file.is_file():
         raise UserError(f"{option} {run}: no config.yaml in it; give the directory of a run")
-    return yaml_layer(file, str(file))
+    return [_without_key(assignment) for assignment in yaml_layer(file, str(file))]
+
+
+def _without_key(assignment: Assignment) -> Assignment:
+    """Return a stored assignment without the key that a URL may have, and say so."""
+    if not _has_key(assignment):
+        return assignment
+    LOG.warning("warning    %s: %s is read without its key", assignment.origin, _ENDPOINT)
+    return assignment._replace(value=without_key(assignment.value))
+
+
+def _has_key(assignment: Assignment) -> bool:
+    """Return whether an assignment is a URL with a password, or what may be a key."""
+    url = assignment.value
+    return assignment.key == _ENDPOINT and isinstance(url, str) and without_key(url) != url
 
 
 def flag_layer(key: str, value: object) -> list[Assignment]:
@@ -182,6 +198,13 @@ def resolve(assignments: Sequence[Assignment]) -> Config:
     algorithm before. Setting a prompt drops the verifier of the prompt before. Raises UserError,
     which names the key and its source.
     """
+    for assignment in assignments:
+        if _has_key(assignment):  # and the origin, which may show it, is not said
+            raise UserError(
+                f"{_ENDPOINT} {shortened(without_key(assignment.value))}: a key does not belong "
+                "into the URL, which stands in results; give the URL up to /v1, and the key in "
+                "the variable that server.key_env names"
+            )
     first_algo = next((value for key, value, _ in assignments if key == "algo"), Config().algo)
     values = _preset(first_algo)
     for key, value, origin in assignments:

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import NamedTuple
@@ -116,6 +116,13 @@ _LATEX = str.maketrans(
     }
 )
 """What LaTeX prints as this character."""
+_MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\`<>|"})
+"""What Markdown shows as this character."""
+_FORMULA = "=+-@\t\r\n＝＋－＠"
+"""Characters with which a spreadsheet begins a formula."""
+_NUMBER = r"[+-]?\d[\d,]*(\.\d+)?([eE][+-]?\d+)?%?"
+_FIGURE = re.compile(rf"{_NUMBER}( ±{_NUMBER})?( \[{_NUMBER}, {_NUMBER}\])?", re.ASCII)
+"""A number or an interval."""
 
 
 def by_k(entries: Sequence[Entry], names: Sequence[str] = tuple(COLUMNS)) -> Table:
@@ -215,14 +222,20 @@ def as_markdown(report: Report) -> str:
     """Format the tables of a report in Markdown."""
 
     def line(cells: Sequence[str]) -> str:
-        texts = (" ".join(cell.replace("|", r"\|").split()) for cell in cells)
-        return f"| {' | '.join(texts)} |"
+        return f"| {' | '.join(map(_markdown, cells))} |"
 
     texts = []
     for header, *rows in report_tables(report):
         rule = ["---"] * len(header)
         texts.append("\n".join(map(line, [header, rule, *rows])))
-    return "\n\n".join([*texts, _note(report)])
+    return "\n\n".join([*texts, _markdown(_note(report))])
+
+
+def _markdown(text: str) -> str:
+    """Write a text for Markdown, with nothing that a viewer would run or fetch: no HTML, no code,
+    no image and no link. An interval stays as it is."""
+    safe = " ".join(text.split()).translate(_MARKDOWN)
+    return re.sub(r"\[(?![-+]?\d)|\](?=[(\[:])", r"\\\g<0>", safe)
 
 
 def as_latex(report: Report) -> str:
@@ -271,29 +284,46 @@ def table_as_latex(table: Table) -> str:
     return _tabular(header, rows)
 
 
-def as_csv(report: Report) -> str:
-    """Format the figures of a report as CSV, one in a row, numbers in full. `n` counts problems."""
+def csv_text(rows: Iterable[Sequence[object]]) -> str:
+    """Format rows as CSV. A text that a spreadsheet would run begins with an apostrophe."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(_CSV)
+    writer.writerows([*map(_neutral, row)] for row in rows)
+    return text.getvalue()
+
+
+def _neutral(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    text = value.replace("\r", "\n")  # which would be quoted, and end no row
+    is_run = value.startswith(tuple(_FORMULA)) and not _FIGURE.fullmatch(value)
+    return f"'{text}" if is_run else text
+
+
+def as_csv(report: Report) -> str:
+    """Format the figures of a report as CSV, one in a row, numbers in full. `n` counts problems."""
+    return csv_text(_csv_rows(report)).rstrip("\n")
+
+
+def _csv_rows(report: Report) -> Iterator[Sequence[object]]:
+    yield _CSV
     for entry in report.entries:
         labels = _Labels(entry.model, entry.data)
-        writer.writerows(_long_rows(entry.figures, labels))
+        yield from _long_rows(entry.figures, labels)
         if entry.any_form is not None:
-            writer.writerow(_long_row("pass@k in any form", 1, entry.any_form, labels))
-        writer.writerows(_shares(entry.figures, labels))
+            yield _long_row("pass@k in any form", 1, entry.any_form, labels)
+        yield from _shares(entry.figures, labels)
         for field, parts in entry.by.items():
             for level, part in parts.items():
                 of_part = _Labels(entry.model, entry.data, field, level)
-                writer.writerows(_long_rows(part, of_part))
-                writer.writerows(_shares(part, of_part))
+                yield from _long_rows(part, of_part)
+                yield from _shares(part, of_part)
     for comparison in report.comparisons:
         labels = _Labels(comparison.model, comparison.data)
         for metric, k, difference in _differences_of(comparison):
             row = _long_row(f"difference {metric}", k, difference, labels)
             row[-4:] = [comparison.baseline, difference.p, difference.better, difference.worse]
-            writer.writerow(row)
-    return text.getvalue().rstrip("\n")
+            yield row
 
 
 class _Labels(NamedTuple):

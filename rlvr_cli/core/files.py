@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import JsonObject, parse_json
+from rlvr_cli.core.jsonl import JsonObject, jsonl_line, parse_json
+from rlvr_cli.core.libraries import LOG
+from rlvr_cli.core.stored import Stored
 from rlvr_cli.core.text import shortened
 
 MANIFEST = "manifest.json"
@@ -23,7 +25,12 @@ MODEL_FILES = ("config.json", "model*.safetensors")
 """Patterns that the manifest of a model directory must list."""
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 """Files that the manifest of a directory with an adapter must list."""
+MANIFEST_LINES = "manifest.jsonl"
+"""The checksums of files that come one after another, each as a line."""
 _LARGEST_MANIFEST = 16 << 20
+_LARGEST_LINES = 1 << 30
+_UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
+"""What flock and fsync say where the file system has none: NFS, Lustre and FUSE may."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO without a reader hangs
 
 
@@ -47,9 +54,130 @@ def write_new(path: Path, text: str) -> None:
     try:
         # A lone surrogate of others' JSON, which no file can hold, becomes its escape.
         _write(descriptor, text.encode(errors="backslashreplace"))
-        os.fsync(descriptor)
+        _fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def publish_new(path: Path, text: str) -> None:
+    """Write the whole text under a new name, or nothing. Raises OSError if anything has that name,
+    even a link."""
+    aside = partial_name(path)
+    remove(aside)
+    try:
+        write_new(aside, text)
+        try:
+            os.link(aside, path)
+        except OSError as error:
+            if error.errno not in (*_UNSUPPORTED, errno.EPERM):
+                raise
+            write_new(path, text)  # a file system without hard links
+    finally:
+        with suppress(OSError):
+            remove(aside)
+    sync(path.parent)
+
+
+def replaced_log(path: Path) -> IO[bytes]:
+    """Open an empty file for writing, in place of what has its name. The target of a link stays."""
+    remove(path)
+    return open(os.open(path, _CREATE | os.O_EXCL, 0o666), "wb")
+
+
+def try_place(path: Path) -> None:
+    """Make a directory as `path` will be, or a file in it if it is there, and remove it again.
+
+    Warn of what is lost if the file system has no locks or no fsync. Raises OSError if nothing can
+    be written there.
+    """
+    if path.is_dir():
+        _warn_of_losses(path, _tried_file(path))
+        return
+    _refuse_dangling(path)
+    absent = [parent for parent in path.parents if not parent.exists()]
+    aside = partial_name(_beside(path))
+    try:
+        aside.mkdir(parents=True)
+        losses = _tried_file(aside)
+    finally:
+        with suppress(OSError):
+            remove(aside)
+            for parent in absent:
+                parent.rmdir()
+    _warn_of_losses(path, losses)
+
+
+def try_file(path: Path) -> None:
+    """Make the file as it will be written, and remove it again. Raises OSError if that fails, or if
+    anything has its name, even a link."""
+    if path.is_symlink() or path.exists():
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+    aside = partial_name(path)
+    remove(aside)
+    try:
+        write_new(aside, "")
+    finally:
+        with suppress(OSError):
+            remove(aside)
+
+
+def _refuse_dangling(path: Path) -> None:
+    """Raise OSError for a link to what is not there, which no directory can replace."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, "a link to what is not there", str(path))
+
+
+def _tried_file(directory: Path) -> list[str]:
+    """Write, lock and sync a file in a directory, and remove it. Return what the file system lacks.
+
+    Raises OSError if that fails for another reason.
+    """
+    path = partial_name(directory / str(os.getpid()))
+    remove(path)
+    losses = []
+    descriptor = os.open(path, _CREATE | os.O_EXCL, 0o666)
+    try:
+        _write(descriptor, b"\n")
+        if not _is_locked(descriptor):
+            losses.append("no locks, so two commands can spoil each other's files there")
+        if not _fsync(descriptor):
+            losses.append("no fsync, so a power cut can take or tear what is newest")
+    finally:
+        os.close(descriptor)
+        remove(path)
+    return losses
+
+
+def _warn_of_losses(path: Path, losses: list[str]) -> None:
+    if losses:
+        LOG.warning("warning    %s: its file system has %s", path, "; it has ".join(losses))
+
+
+def _is_locked(descriptor: int) -> bool:
+    """Lock a file. Return whether its file system can. Raises OSError if another process has."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        return False
+    return True
+
+
+def _fsync(descriptor: int) -> bool:
+    """Wait until a file is on the disk. Return whether its file system can."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
+        return False
+    return True
+
+
+def _beside(path: Path) -> Path:
+    """Return the name of this process for a directory that is not complete."""
+    return path.with_name(f"{path.name}.{os.getpid()}")
 
 
 def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
@@ -58,7 +186,7 @@ def make_directory(path: Path, fill: Callable[[Path], None]) -> None:
     Raises FileExistsError if it exists and is not empty. If several processes create it at once,
     the first wins.
     """
-    aside = begin_directory(path.with_name(f"{path.name}.{os.getpid()}"))
+    aside = begin_directory(_beside(path))
     try:
         fill(aside)
         end_directory(aside, path)
@@ -130,7 +258,7 @@ def append_line(path: Path, line: str) -> None:
         end = os.fstat(descriptor).st_size
         try:
             _write(descriptor, line.encode())
-            os.fsync(descriptor)
+            _fsync(descriptor)
         except BaseException:
             os.ftruncate(descriptor, end)
             raise
@@ -193,16 +321,50 @@ def read_manifest(directory: Path) -> JsonObject:
     return checksums
 
 
+class _Line(Stored):
+    """A line of MANIFEST_LINES."""
+
+    file: str
+    sha256: str
+
+
+def manifest_line(name: str, checksum: object) -> str:
+    """Return the line of a file in MANIFEST_LINES."""
+    return jsonl_line({"file": name, "sha256": checksum})
+
+
+def read_growing_manifest(directory: Path) -> JsonObject:
+    """Read the checksums of MANIFEST_LINES, and before them those of a MANIFEST, as runs of version
+    0.2 and before have it.
+
+    A line without its end was torn by a power cut and does not count. Raises OSError or ValueError
+    if neither can be read.
+    """
+    checksums: JsonObject = {}
+    path = directory / MANIFEST_LINES
+    is_older = (directory / MANIFEST).exists()
+    if is_older or not path.exists():
+        checksums = read_manifest(directory)
+    if path.exists():
+        for text in read_regular(path, _LARGEST_LINES).split(b"\n")[:-1]:
+            line = _Line.model_validate(parse_json(text))
+            checksums[line.file] = line.sha256
+    return checksums
+
+
 def weight_files(directory: Path) -> tuple[str, ...]:
     """Return the patterns that a manifest must list: the files of an adapter or of a model."""
     return ADAPTER_FILES if (directory / ADAPTER_FILES[0]).exists() else MODEL_FILES
 
 
 def integrity_error(
-    directory: Path, is_checked: Callable[[str], bool] = bool, needed: Iterable[str] | None = None
+    directory: Path,
+    is_checked: Callable[[str], bool] = bool,
+    needed: Iterable[str] | None = None,
+    read: Callable[[Path], JsonObject] = read_manifest,
 ) -> str | None:
-    """Describe the first difference between a directory and its MANIFEST of checksums. Return None
-    if they agree.
+    """Describe the first difference between a directory and its manifest of checksums, which `read`
+    gives. Return None if they agree.
 
     Only files for whose name `is_checked` is true are checked. The manifest must list a file for
     each pattern of `needed`, by default those of a model or an adapter.
@@ -210,7 +372,7 @@ def integrity_error(
     if needed is None:
         needed = weight_files(directory)
     try:
-        checksums = read_manifest(directory)
+        checksums = read(directory)
         for pattern in needed:
             if not any(fnmatchcase(name, pattern) for name in checksums):
                 return f"{MANIFEST} lists no {pattern}"
@@ -236,11 +398,14 @@ def first_written(directory: Path) -> datetime:
 
 
 def lock_directory(directory: Path) -> IO[Any]:
-    """Lock the directory until the returned file is closed or the process ends. Raises UserError if
-    another process has locked it, or if it cannot be written to."""
+    """Lock the directory until the returned file is closed or the process ends.
+
+    Where the file system has no locks, it is used without (`try_place` warns of it). Raises
+    UserError if another process has locked it, or if it cannot be written to.
+    """
     try:
         file = open(os.open(directory / ".lock", _CREATE, 0o666), "wb")  # noqa: SIM115
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _is_locked(file.fileno())
     except BlockingIOError:
         file.close()
         raise UserError(f"{directory}: another process is using it; wait for it") from None
@@ -264,6 +429,6 @@ def sync(path: Path) -> None:
     """Wait until a file or directory is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        _fsync(descriptor)
     finally:
         os.close(descriptor)

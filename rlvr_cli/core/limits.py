@@ -1,7 +1,6 @@
 """Bound what untrusted files may compute, and count the cores that this process may use."""
 
 import os
-import re
 import resource
 import signal
 import threading
@@ -9,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+
+from rlvr_cli.core.environment import thread_count
 
 _AGAIN_S = 1.0
 """Seconds from one alarm to the next, in case a callback swallowed the first."""
@@ -31,11 +32,7 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
     is_timed = threading.current_thread() is threading.main_thread()
     handler = signal.signal(signal.SIGALRM, stop) if is_timed else None
     try:
-        with suppress(OSError, ValueError):
-            pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
-            largest = int(pages) * resource.getpagesize() + memory
-            soft_limit = min([largest, *(limit for limit in limits if limit >= 0)])
-            resource.setrlimit(resource.RLIMIT_AS, (soft_limit, limits[1]))
+        limit_memory(memory)
         if is_timed:
             signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
         yield
@@ -46,13 +43,20 @@ def bounded(seconds: float, memory: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, limits)
 
 
+def limit_memory(memory: int) -> None:
+    """Let this process take `memory` bytes beyond what it has, if /proc tells what is in use."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    with suppress(OSError, ValueError):
+        pages = Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]
+        largest = int(pages) * resource.getpagesize() + memory
+        soft_limit = min([largest, *(limit for limit in limits if limit >= 0)])
+        resource.setrlimit(resource.RLIMIT_AS, (soft_limit, limits[1]))
+
+
 def thread_limit() -> int:
     """Return the largest number of threads that is of use: the usable cores, or OMP_NUM_THREADS if
-    that is less."""
-    wanted = re.match(r"\s*0*([1-9]\d*)", os.environ.get("OMP_NUM_THREADS", ""))
-    if wanted is None:
-        return usable_cores()
-    return min(usable_cores(), int(wanted[1]))
+    that is less. Raises UserError if that is no number."""
+    return min(usable_cores(), thread_count() or usable_cores())
 
 
 def usable_cores() -> int:

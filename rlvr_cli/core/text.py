@@ -43,6 +43,8 @@ _CONTROL = re.compile(
     r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # what turns the direction of text round
 )
 
+_END_OF_PATH = re.compile("[?#]")
+
 
 def printable(text: str) -> str:
     """Replace every character that a terminal would execute."""
@@ -59,6 +61,17 @@ def shortened(text: str) -> str:
 def one_line(error: object, longest: int | None = 300) -> str:
     """Return the text of an error on one line, cut to the longest length."""
     return " ".join(str(error).split())[:longest]
+
+
+def without_key(url: str) -> str:
+    """Return a URL without a user, a password, a query and a fragment, any of which may be a key.
+
+    One that cannot be told apart from the rest of the URL takes the rest along.
+    """
+    scheme, mark, rest = url.rpartition("://")
+    if "@" in rest and _END_OF_PATH.search(rest.rpartition("@")[0]):
+        rest = "…"
+    return scheme + mark + _END_OF_PATH.split(rest.rpartition("@")[2])[0]
 
 
 def first_line(error: object) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
+from rlvr_cli.core.cage import CageError, in_cage
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
-from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import GIB
 from rlvr_cli.core.types import PROBLEM_SET
 from rlvr_cli.data.fields import PROBLEMS
@@ -219,7 +219,7 @@ def field_paths(shape: Shape, name: str) -> tuple[str, ...]:
 
 
 def inspect_log(path: Path) -> JsonObject:
-    """Return a packed log of inspect-ai as its JSON form, within bounds of time and memory."""
+    """Return a packed log of inspect-ai as its JSON form, read in a cage."""
     try:
         log_module = import_module("inspect_ai.log")
     except ImportError:
@@ -228,9 +228,11 @@ def inspect_log(path: Path) -> JsonObject:
             "`inspect log convert --to json` makes of it"
         ) from None
     try:
-        with bounded(_LOG_S, _LOG_GIB * GIB):
-            log: JsonObject = log_module.read_eval_log(str(path)).model_dump(mode="json")
-    except Exception as error:  # whatever a file may hold
-        reason = str(error).strip().split("\n")[0]
-        raise UserError(f"{path}: inspect-ai cannot read it ({reason})") from None
+        log: JsonObject = in_cage(
+            lambda: log_module.read_eval_log(str(path)).model_dump(mode="json"),
+            _LOG_S,
+            _LOG_GIB * GIB,
+        )
+    except CageError as error:
+        raise UserError(f"{path}: inspect-ai cannot read it ({error})") from None
     return log

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Annotated, Literal, cast
+from typing import IO, Annotated, Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rlvr_cli.config.built_in import known_sets, normal_name, sets_by_normal_name
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
-from rlvr_cli.core.jsonl import bounded_lines, json_values, parse_json
+from rlvr_cli.core.jsonl import LONGEST_LINE, bounded_lines, json_values, parse_json
 from rlvr_cli.core.limits import bounded
 from rlvr_cli.core.text import GIB, first_mistake, plural, shortened
 from rlvr_cli.core.types import FieldName
@@ -222,7 +222,7 @@ def file_rows(path: Path) -> Iterator[SourceRow]:
         with path.open("rb") as file:
             content = _unpacked(file)
             if kind in (".csv", ".tsv"):
-                text = io.TextIOWrapper(content, encoding="utf-8-sig", newline="")
+                text = io.TextIOWrapper(content, "utf-8-sig", "surrogateescape", newline="")
                 yield from _table_rows(path, text, "\t" if kind == ".tsv" else ",;\t")
             else:
                 yield from json_rows(str(path), content)
@@ -332,22 +332,48 @@ def _parquet_rows(path: Path) -> Iterator[SourceRow]:
 
 def _table_rows(path: Path, text: IO[str], delimiters: str) -> Iterator[SourceRow]:
     """Yield the rows of a table. Its delimiter is the one that is most frequent in the header."""
+    csv.field_size_limit(LONGEST_LINE)
     lines = bounded_lines(str(path), text)
     header = next(lines, "")
     delimiter = max(delimiters, key=re.sub('"[^"]*"', "", header).count)
     reader = csv.DictReader(chain([header], lines), delimiter=delimiter)
+    if not _is_text(header):
+        raise ValueError("the line of column names is not UTF-8 text")
     _check_columns(reader.fieldnames or ())
     line = reader.line_num + 1
-    for number, row in enumerate(reader, 1):
-        value: object = row
-        extra_cells = row.pop(None, ())
-        if extra_cells:
-            value = BadRowError(
-                f"{len(row) + len(extra_cells)} cells for {plural(len(row), 'column')}: put a text "
-                f"that has a {delimiter!r} in it in quotes"
-            )
+    number = 0
+    while True:
+        try:
+            value: object = _table_row(next(reader), delimiter)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            value = BadRowError(str(error))
+        number += 1
         yield f"{path}:{line}", number, value
         line = reader.line_num + 1
+
+
+def _table_row(row: dict[str | None, Any], delimiter: str) -> object:
+    """Return the cells of a row by their columns, or what is wrong with them."""
+    extra_cells = row.pop(None, ())
+    if extra_cells:
+        return BadRowError(
+            f"{len(row) + len(extra_cells)} cells for {plural(len(row), 'column')}: put a text "
+            f"that has a {delimiter!r} in it in quotes"
+        )
+    if not _is_text("".join(filter(None, row.values()))):
+        return BadRowError("not UTF-8 text")
+    return row
+
+
+def _is_text(text: str) -> bool:
+    """Return whether all bytes that a text was decoded from are UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check_columns(names: Sequence[str]) -> None:

@@ -16,7 +16,12 @@ from pydantic import BaseModel
 
 from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import MANIFEST, integrity_error
+from rlvr_cli.core.files import (
+    MANIFEST,
+    MANIFEST_LINES,
+    integrity_error,
+    read_growing_manifest,
+)
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural, shortened
@@ -434,9 +439,11 @@ def _first_problems(responses: Sequence[Response], limit: int) -> list[Response]
 
 def _warn_if_changed(path: Path) -> None:
     """Warn if a run has the file in its manifest with another checksum."""
-    if not (path.parent / MANIFEST).exists():
+    if not any((path.parent / name).exists() for name in (MANIFEST, MANIFEST_LINES)):
         return
-    error = integrity_error(path.parent, lambda name: name == path.name, ())
+    error = integrity_error(
+        path.parent, lambda name: name == path.name, (), read=read_growing_manifest
+    )
     if error is not None:
         LOG.warning("%s: not as the run wrote it: %s", path.parent, error)
 

@@ -162,6 +162,8 @@ class ResultDirectory:
             self.hold()
         elif directory.exists():
             raise UserError(f"--out {directory}: it exists already; name another or remove it")
+        with files.writing(f"--out {directory}"):
+            files.try_place(directory)
 
     def hold(self) -> None:
         """Create and lock the directory until the process ends. Raises UserError if that fails."""

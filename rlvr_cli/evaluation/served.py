@@ -19,10 +19,11 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
+from rlvr_cli.core.environment import check_proxies
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.libraries import LOG
-from rlvr_cli.core.text import plural, shortened
+from rlvr_cli.core.text import plural, shortened, without_key
 from rlvr_cli.core.types import Problem, SamplingParams
 from rlvr_cli.evaluation.replies import NoReplyError, Reply, message_of, read_reply
 
@@ -551,13 +552,16 @@ def check_endpoint(endpoint: str, has_key: bool) -> None:
         host = None
     if not host or parts.scheme not in ("http", "https"):
         raise UserError(
-            f"--endpoint {shortened(endpoint)}: give a URL such as http://localhost:8000/v1"
+            f"--endpoint {shortened(without_key(endpoint))}: give a URL such as "
+            "http://localhost:8000/v1"
         )
     if parts.username or parts.password or parts.query or parts.fragment:
         raise UserError(
             f"--endpoint of {host}: a key does not belong into the URL, which stands in results; "
             f"give the URL up to /v1, and the key in {KEY_VARIABLE}"
         )
+    if parts.scheme == "https":  # plain http takes no proxy
+        check_proxies()
     if has_key and parts.scheme == "http" and not is_this_machine(host):
         raise UserError(
             f"--endpoint {endpoint}: the key would go over the network in plain text; use https, "

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +18,7 @@ from rlvr_cli.model.pretrained import (
     from_pretrained,
     model_from_pretrained,
 )
+from rlvr_cli.model.tokenizer import BUILT_IN, load_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +44,7 @@ def model_directory(name: str) -> Path | str:
     The name of a run means its newest checkpoint. Raises UserError if a path holds no model.
     """
     if name == TINY:
-        return Path(str(resources.files("rlvr_cli") / "tiny"))
+        return BUILT_IN
     path = Path(name)
     if (path / "config.json").is_file():
         return path
@@ -183,7 +183,7 @@ def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> Loade
     with _loading(name):
         if isinstance(directory, Path):
             check_weights(directory, config)
-        tokenizer = from_pretrained(transformers.AutoTokenizer, directory)
+        tokenizer = load_tokenizer(directory, model_files(name))
         known_ids = set(tokenizer.encode(_TEXT, add_special_tokens=False))
         known_ids.discard(tokenizer.unk_token_id)
         if not tokenizer.decode(sorted(known_ids), skip_special_tokens=True).strip():

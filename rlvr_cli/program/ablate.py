@@ -11,7 +11,14 @@ from rlvr_cli.algorithm.parts import load_parts
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import lock_directory, read_regular, reading, sha256
+from rlvr_cli.core.files import (
+    lock_directory,
+    read_regular,
+    reading,
+    sha256,
+    try_place,
+    writing,
+)
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import shortened
@@ -251,7 +258,9 @@ def ablate(plan: AblationPlan, jobs: int | None, check: bool, display: Display) 
     missing = plan.missing()  # refuses another's run before anything is written
     if missing:
         try_functions(plan)
-    plan.out.mkdir(parents=True, exist_ok=True)
+    with writing(f"--out {plan.out}"):
+        try_place(plan.out)
+        plan.out.mkdir(parents=True, exist_ok=True)
     with lock_directory(plan.out):
         plan.store()
         probe(plan, len(missing), display)

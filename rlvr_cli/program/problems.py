@@ -6,7 +6,7 @@ from pathlib import Path
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import writing
+from rlvr_cli.core.files import publish_new, try_file, writing
 from rlvr_cli.core.jsonl import JsonObject, jsonl_line
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
@@ -81,8 +81,8 @@ def say_resumed(partial: PartialResult, problems: int, display: Display) -> None
 
 def write_rows(rows: Iterable[JsonObject], out: Path) -> None:
     """Write the rows of `rlvr sample` to a new file."""
-    with writing(f"--out {out}"), out.open("x", encoding="utf-8") as file:
-        file.writelines(map(jsonl_line, rows))
+    with writing(f"--out {out}"):
+        publish_new(out, "".join(map(jsonl_line, rows)))
 
 
 def sample_problems(
@@ -92,6 +92,9 @@ def sample_problems(
     problems = joined([_input(number, text, config, rows) for number, text in enumerate(inputs, 1)])
     if out is not None and out.exists():
         raise UserError(f"--out {out}: it exists already; name another or remove it")
+    if out is not None:
+        with writing(f"--out {out}"):
+            try_file(out)
     return problems
 
 

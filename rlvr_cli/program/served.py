@@ -1,6 +1,5 @@
 """Ask a server for responses, for `rlvr eval` and `rlvr sample` with `--endpoint`."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence, Set
 from datetime import datetime
 from functools import cached_property
@@ -21,6 +20,7 @@ from rlvr_cli.evaluation.replies import NoReplyError
 from rlvr_cli.evaluation.served import Outcome, Request, Server
 from rlvr_cli.evaluation.task import Deliver, Task
 from rlvr_cli.program.problems import Sets
+from rlvr_cli.ranks.process import world_size
 from rlvr_cli.setup.plan import choose_format, with_boxed_prompt
 from verifiers import OURS, Format, Verifier, open_judge
 
@@ -29,7 +29,7 @@ UNPINNED = "weights, chat template, precision, top_k and what else the server de
 
 def is_writer() -> bool:
     """Return True. Raises UserError if there are several processes: the server is asked by one."""
-    if int(os.environ.get("WORLD_SIZE") or 1) > 1:
+    if world_size() > 1:
         raise UserError("--endpoint is asked by one process; leave --processes out")
     return True
 

@@ -24,7 +24,13 @@ from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoin
 from rlvr_cli.runs.lifecycle import RunLifecycle
 from rlvr_cli.runs.narration import announce_run
 from rlvr_cli.runs.preflight import preflight, review_correction, settle
-from rlvr_cli.runs.run_dir import RunDirectory, create_run, default_directory, refuse_place
+from rlvr_cli.runs.run_dir import (
+    RunDirectory,
+    create_run,
+    default_directory,
+    refuse_place,
+    try_place,
+)
 from rlvr_cli.runs.stored import read_problems
 from rlvr_cli.runs.track import check_trackers
 from rlvr_cli.setup.checks import check_teacher
@@ -89,6 +95,7 @@ def resume(
     check_trackers(trackers)
     checkpoints = intact_checkpoints(directory, display.warn)
     with closing(RunDirectory(directory)) as run:
+        try_place(directory)
         newest = next(checkpoints, None)
         steps_done = newest.step if newest else 0
         if broadcast_from_first(steps_done) != steps_done:

@@ -16,10 +16,11 @@ from contextlib import ExitStack, suppress
 from shutil import copyfileobj
 from typing import Any
 
+from rlvr_cli.core.environment import thread_count
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.versions import installed_version, launcher_waits
-from rlvr_cli.ranks.process import local_world, rank, report_claims
+from rlvr_cli.ranks.process import local_world, rank, report_claims, world_size
 
 LAUNCHER = "RLVR_LAUNCHED_BY"
 """Holds the launcher's process id, in the processes that it starts and that end with it."""
@@ -35,10 +36,11 @@ def begin(processes: int | None, reads_stdin: bool) -> None:
     """Start the command as `processes` processes and exit with their code.
 
     In a process that we or torchrun started, join the others instead. Raises UserError if they
-    cannot meet.
+    cannot meet, or if the environment holds no numbers where it should.
     """
-    size = os.environ.get("WORLD_SIZE", "")
-    if "RANK" not in os.environ or not size.isdecimal():
+    thread_count()
+    size = world_size()
+    if "RANK" not in os.environ or "WORLD_SIZE" not in os.environ:
         if processes is not None and processes > 1:
             sys.exit(launch(processes, sys.argv[1:], reads_stdin))
         return
@@ -46,7 +48,7 @@ def begin(processes: int | None, reads_stdin: bool) -> None:
         raise UserError(
             f"--processes {processes}: {local_world()} of {size} were started here already"
         )
-    if int(size) > 1:
+    if size > 1:
         if reads_stdin and _STDIN not in os.environ:
             raise UserError("-: with torchrun every process needs the problems; name a file")
         from rlvr_cli.ranks.group import join_group
@@ -86,6 +88,8 @@ def reports_errors() -> bool:
         first = report_claims[-1]() if report_claims else rank() == 0
     except RuntimeError:  # the first process is gone, and has reported why
         first = rank() == 0
+    except UserError:  # the environment holds no rank, and that is the error
+        first = True
     if first and _stderr:
         os.dup2(_stderr[0], 2)
     return first

@@ -128,6 +128,7 @@ class Rewarder:
             timeout=self.config.timeout,
             memory_mb=self.config.memory_mb,
             judge=json.dumps([answering.__module__, os.getcwd(), specs]),
+            processes=self.config.processes,
         )
         opened.callback(pool.close)
         self._load(terms, pool.put, threads)

@@ -5,7 +5,6 @@ and `ablation.yaml` with the plan.
 """
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -24,7 +23,15 @@ from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.config.built_in import TEMPLATES
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import open_regular, read_regular, reading, write_atomically
+from rlvr_cli.core.files import (
+    open_regular,
+    read_regular,
+    reading,
+    refuse_links,
+    remove,
+    replaced_log,
+    write_atomically,
+)
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.step_figures import StepFigures, values_of
@@ -105,7 +112,8 @@ class AblationPlan:
 
     def missing(self) -> list[tuple[str, int]]:
         """Return the runs that are not there to their end. Raises UserError for a run that is
-        another's."""
+        another's, or a link."""
+        refuse_links(self.out, (f"{arm}-{seed}" for arm, seed in self.runs))
         return [
             (arm, seed)
             for arm, seed in self.runs
@@ -168,7 +176,7 @@ def probe(plan: AblationPlan, missing: int, display: Display) -> None:
         return
     run = plan.out / PROBE
     display.say("probe", f"two steps of {plan.base}: {run}")
-    shutil.rmtree(run, ignore_errors=True)  # that of another plan, or one that failed
+    remove(run)  # that of another plan, or one that failed
     options = [*plan.options[plan.base], "--set", "eval.every=0"]
     process = _start(run, _begin(run, options, plan.seeds[0], PROBE_STEPS))
     try:
@@ -289,7 +297,7 @@ def _resume(run: Path, config: Config) -> list[str]:
 def _start(run: Path, options: Iterable[str]) -> subprocess.Popen[bytes]:
     """Start `rlvr train` for a run with one thread, which ends if this process is killed."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", LAUNCHER: str(os.getpid())}
-    with _log(run).open("wb") as log:
+    with replaced_log(_log(run)) as log:
         return subprocess.Popen(
             [sys.executable, "-m", "rlvr_cli", "train", *options],
             env=environment,

@@ -140,9 +140,9 @@ def save_checkpoint(
         else:
             model.save_pretrained(aside, state_dict={})
         policy.tokenizer.save_pretrained(aside)
-        (aside / DEFAULTS_FILE).write_text(as_yaml(config, MODEL_SETTINGS), encoding="utf-8")
+        files.write_new(aside / DEFAULTS_FILE, as_yaml(config, MODEL_SETTINGS))
         (aside / _VALUES).parent.mkdir()
-        (aside / _VALUES).write_text(json.dumps(state.values), encoding="utf-8")
+        files.write_new(aside / _VALUES, json.dumps(state.values))
 
     def end() -> None:
         manifest = {
@@ -150,7 +150,7 @@ def save_checkpoint(
             for path in sorted(aside.rglob("*"))
             if path.is_file()
         }
-        (aside / files.MANIFEST).write_text(json.dumps(manifest, indent=2), encoding="utf-8")
+        files.write_new(aside / files.MANIFEST, json.dumps(manifest, indent=2))
         files.end_directory(aside, target)
 
     try:
@@ -235,7 +235,8 @@ class _TensorWriter:
         if count > 1:
             path.unlink(missing_ok=True)
             index = {"metadata": {"total_size": self._total_bytes}, "weight_map": places}
-            path.with_name(f"{path.name}.index.json").write_text(json.dumps(index, indent=2))
+            name = f"{path.name}.index.json"
+            files.write_atomically(path.with_name(name), json.dumps(index, indent=2))
 
     def _write_pending(self) -> None:
         path = self.path.with_name(f"{self.path.stem}-{len(self._files)}.partial")

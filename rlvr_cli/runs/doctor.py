@@ -26,6 +26,7 @@ from rlvr_cli.model.card import kernel_error, present_card
 from rlvr_cli.model.loading import TINY, default_device, model_directory, unused_gpu
 from rlvr_cli.setup.machine import host_memory
 from rlvr_cli.setup.plan import choose_engine
+from verifiers.workers import cage
 
 _DISTRIBUTION = "rlvr-cli"
 # Room for what the default run writes. Its checkpoints are 10 MB each.
@@ -59,6 +60,10 @@ def examine(display: Display) -> None:
     warning = untried_versions(installed)
     if warning:
         display.warn(warning)
+    if not cage.IS_WHOLE:
+        display.warn(
+            "of what a reward starts, only its process group ends with it here: Linux ends it all"
+        )
     disk = shutil.disk_usage(".").free / GIB
     display.say(
         "free",

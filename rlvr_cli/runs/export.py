@@ -12,7 +12,7 @@ import rlvr_cli
 from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import make_directory, read_regular
+from rlvr_cli.core.files import make_directory, read_regular, try_place, write_new, writing
 from rlvr_cli.core.text import one_line
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.evaluation.fingerprint import judging_by, model_hash
@@ -58,6 +58,8 @@ def write_export(
     target = out or run / f"export-{checkpoint.step}"
     if target.exists():
         raise UserError(f"--out {target}: it exists already; name another directory")
+    with writing(f"--out {target}"):
+        try_place(target)
     policy = load_model(str(checkpoint.path))
 
     def fill(directory: Path) -> None:
@@ -65,7 +67,7 @@ def write_export(
         policy.tokenizer.save_pretrained(directory)
         shutil.copyfile(checkpoint.path / DEFAULTS_FILE, directory / DEFAULTS_FILE)
         card = _card(config, checkpoint.step, summary, model_hash(directory))
-        (directory / "README.md").write_text(card, encoding="utf-8")
+        write_new(directory / "README.md", card)
 
     make_directory(target, fill)
     display.result("export", f"step {checkpoint.step} of {run} in {dtype}: {target}")

@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import nullcontext, suppress
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,7 @@ from tempfile import NamedTemporaryFile
 from rlvr_cli.config import Config, as_yaml
 from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.jsonl import jsonl_line
+from rlvr_cli.core.jsonl import JsonObject, jsonl_line
 from rlvr_cli.core.step_figures import StepFigures
 from rlvr_cli.core.types import Problem, Response
 from rlvr_cli.data.rows import as_row
@@ -36,7 +36,8 @@ class RunDirectory:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._rollouts = directory / "rollouts"
-        self._checksums: dict[str, str] = {}
+        self._checksums: JsonObject = {}
+        """What the manifest has, once this process has written it."""
         self._lock = files.lock_directory(directory) if is_first() else None
         _check_shared(directory.is_dir(), directory)
         files.refuse_links(directory, ("rollouts", "checkpoints"))
@@ -71,16 +72,21 @@ class RunDirectory:
 
     def _write_with_checksum(self, name: str, text: str) -> None:
         self.write(f"rollouts/{name}", text)
-        self._checksums[name] = hashlib.sha256(text.encode()).hexdigest()
-        self._write_manifest()
-
-    def _write_manifest(self) -> None:
-        self.write(f"rollouts/{files.MANIFEST}", json.dumps(self._checksums, indent=2))
+        checksum = hashlib.sha256(text.encode()).hexdigest()
+        if is_first() and self._checksums.get(name) != checksum:
+            line = files.manifest_line(name, checksum)
+            files.append_line(self._rollouts / files.MANIFEST_LINES, line)
+            self._checksums[name] = checksum
 
     def rollouts_error(self, step: int) -> str | None:
         """Describe what was changed in the rollouts up to that step. Return None if nothing was."""
         later = [path.name for path in self._rollouts_after(step)]
-        return files.integrity_error(self._rollouts, lambda name: name not in later, needed=())
+        return files.integrity_error(
+            self._rollouts,
+            lambda name: name not in later,
+            needed=(),
+            read=files.read_growing_manifest,
+        )
 
     def _rollouts_after(self, step: int) -> list[Path]:
         """List the files of rollouts that were written after that step."""
@@ -99,17 +105,24 @@ class RunDirectory:
             for part in (".", "rollouts", "checkpoints"):
                 files.clear_leftovers(self.directory / part)
             later = self._rollouts_after(step)
-            with suppress(OSError, ValueError):
-                self._checksums = files.read_manifest(self._rollouts)
-            for path in later:
-                self._checksums.pop(path.name, None)
-            self._write_manifest()
+            self._cut_manifest({path.name for path in later})
             for path in [*later, self.directory / "summary.json"]:
                 files.remove(path)
             stored = read_steps(self.directory / "metrics.jsonl")
             rows = [figures.row for figures in stored if figures.step <= step]
             self.write("metrics.jsonl", "".join(map(jsonl_line, rows)))
         return [StepFigures.from_row(row) for row in broadcast_from_first(rows)]
+
+    def _cut_manifest(self, removed: Container[str]) -> None:
+        """Write the manifest again without the files that are removed, in the present form."""
+        with suppress(OSError, ValueError):
+            checksums = files.read_growing_manifest(self._rollouts)
+            self._checksums = {
+                name: checksum for name, checksum in checksums.items() if name not in removed
+            }
+        lines = [files.manifest_line(*line) for line in self._checksums.items()]
+        self.write(f"rollouts/{files.MANIFEST_LINES}", "".join(lines))
+        files.remove(self._rollouts / files.MANIFEST)
 
 
 def _check_shared(is_visible: bool, directory: Path) -> None:
@@ -121,9 +134,11 @@ def _check_shared(is_visible: bool, directory: Path) -> None:
 
 
 def refuse_place(directory: Path) -> None:
-    """Raise UserError for a directory that exists, or that not all processes would see."""
+    """Raise UserError for a directory that exists, cannot be made, or would not be seen by all
+    processes."""
     if is_first() and directory.exists():
         raise UserError(_EXISTS.format(directory))
+    try_place(directory, "--out ")
     if world() == 1:
         return
     # The first process writes a file next to it, and the others look for that file.
@@ -131,6 +146,15 @@ def refuse_place(directory: Path) -> None:
     with NamedTemporaryFile(dir=parent, prefix=".") if is_first() else nullcontext() as file:
         name = broadcast_from_first(Path(file.name).name if file else "")
         _check_shared((parent / name).exists(), directory)
+
+
+def try_place(directory: Path, option: str = "") -> None:
+    """Raise UserError if a run cannot be written in a directory. Warn of what its file system
+    lacks."""
+    try:
+        by_the_first(lambda: files.try_place(directory))
+    except OSError as error:
+        raise UserError(f"{option}{directory}: cannot be made ({error.strerror})") from None
 
 
 def create_run(
@@ -145,10 +169,10 @@ def create_run(
         if directory.exists():  # an empty one, too
             raise FileExistsError
         (aside / "rollouts").mkdir()
-        (aside / "config.yaml").write_text(as_yaml(config), encoding="utf-8")
+        files.write_new(aside / "config.yaml", as_yaml(config))
         if problems is not None:
             lines = (jsonl_line(vars(problem)) for problem in problems)
-            (aside / PROBLEMS).write_text("".join(lines), encoding="utf-8")
+            files.write_new(aside / PROBLEMS, "".join(lines))
 
     try:
         by_the_first(lambda: files.make_directory(directory, fill))

@@ -65,6 +65,13 @@ def read_tokens(path: Path) -> list[StoredTokens]:
         raise UserError(f"{path}: {first_mistake(error)}") from None
 
 
+def count_steps(path: Path) -> int:
+    """Count the lines of metrics.jsonl, without reading what is in them."""
+    with suppress(OSError, UserError), files.open_regular(path, follow=False) as file:
+        return sum(line.endswith(b"\n") for line in bounded_lines(str(path), file))
+    return 0
+
+
 def read_steps(path: Path) -> Iterator[StepFigures]:
     """Yield the lines of metrics.jsonl in the order of their steps, and skip invalid ones."""
     last = 0

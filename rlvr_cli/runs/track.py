@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import read_regular, write_atomically
+from rlvr_cli.core.files import read_regular, refuse_links, write_atomically
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.step_figures import HeldOut, StepFigures, held_out_row
@@ -141,6 +141,7 @@ class Mirrors:
         path = run / _ID
         for tracker in trackers:
             with self._guarded(tracker):
+                refuse_links(run, (tracker,))
                 # The run's name there has a random end, which the run directory keeps.
                 if not path.exists():
                     write_atomically(path, uuid.uuid4().hex[:8] + "\n")

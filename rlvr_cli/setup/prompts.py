@@ -1,21 +1,25 @@
 """Make problems into prompts of a policy."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from rlvr_cli.config import Config
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Prompt
+from rlvr_cli.core.types import Problem, Prompt
 from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.data.prompts import render_prompts
-from rlvr_cli.model.loading import LoadedModel
+from rlvr_cli.model.loading import TINY, LoadedModel
+from rlvr_cli.model.tokenizer import in_trial, there_and_back
 from rlvr_cli.setup.session import Session
 
 NO_TEMPLATE = "the tokenizer has no chat template: prompts are put as plain text"
-# Problems named one by one of those that are too long.
+_TRIED_PROBLEMS = 4
+"""Problems whose prompts are made in a cage first."""
 _NAMED_PROBLEMS = 3
+"""Problems named one by one of those that are too long."""
 
 
 def prompts_for(
@@ -25,16 +29,27 @@ def prompts_for(
 
     Raises UserError if one does not fit the context. With `--skip-bad` it is skipped and counted.
     """
-    prompts, too_long = render_prompts(
-        problems.problems,
-        policy.tokenizer,
-        template=config.data.prompt or problems.prompt,
-        context=policy.context,
-        max_tokens=max_tokens,
-        system=config.data.system,
-        arguments=config.data.chat,
-        date=config.data.date,
-    )
+
+    def render(part: Sequence[Problem]) -> tuple[list[Prompt], list[str]]:
+        return render_prompts(
+            part,
+            policy.tokenizer,
+            template=config.data.prompt or problems.prompt,
+            context=policy.context,
+            max_tokens=max_tokens,
+            system=config.data.system,
+            arguments=config.data.chat,
+            date=config.data.date,
+        )
+
+    def try_first() -> None:
+        with suppress(UserError):  # which is raised again without a cage
+            for prompt in render(problems.problems[:_TRIED_PROBLEMS])[0]:
+                there_and_back(policy.tokenizer, prompt.text)
+
+    if policy.name != TINY:
+        in_trial(try_first, f"--model {policy.name}: its tokenizer fails: on the first problems")
+    prompts, too_long = render(problems.problems)
     if not too_long:
         return prompts
     lines = too_long[:_NAMED_PROBLEMS]

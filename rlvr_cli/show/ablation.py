@@ -1,13 +1,11 @@
 """Show what an ablation found: the table of differences, and the picture of its arms."""
 
-import csv
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.tables import Table, table_as_latex
+from rlvr_cli.console.tables import Table, csv_text, table_as_latex
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.evaluation.curves import STEPS, ArmAtEnd, compare_arms
 from rlvr_cli.evaluation.picture import picture
@@ -99,10 +97,8 @@ def of_arms(arms: Sequence[ArmAtEnd], base: str) -> Table:
 
 def arms_as_csv(arms: Sequence[ArmAtEnd]) -> str:
     """Format the figures of arms as CSV, numbers in full."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     seeds = sorted({seed for arm in arms for seed in arm.by_seed})
-    writer.writerow([*_CSV, *(f"pass@1 of seed {seed}" for seed in seeds)])
+    rows: list[Sequence[object]] = [[*_CSV, *(f"pass@1 of seed {seed}" for seed in seeds)]]
     for arm in arms:
         cells = [arm.arm, arm.axis.unit, arm.at, arm.seeds, arm.pass_at_1]
         difference = arm.difference
@@ -110,8 +106,8 @@ def arms_as_csv(arms: Sequence[ArmAtEnd]) -> str:
             cells += [""] * (len(_CSV) - len(cells))
         else:
             cells += [difference.value, *difference.interval, difference.seen, difference.problems]
-        writer.writerow([*cells, *(arm.by_seed.get(seed, "") for seed in seeds)])
-    return text.getvalue()
+        rows.append([*cells, *(arm.by_seed.get(seed, "") for seed in seeds)])
+    return csv_text(rows)
 
 
 def show_ablation(directory: Path, display: Display) -> None:

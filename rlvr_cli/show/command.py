@@ -10,7 +10,7 @@ from rlvr_cli.show import screen
 from rlvr_cli.show.ablation import ended_runs, is_ablation, show_ablation
 from rlvr_cli.show.explain import explain
 from rlvr_cli.show.page import write_page
-from rlvr_cli.show.source import open_source, send_to
+from rlvr_cli.show.source import open_source, runs_in, send_to
 from verifiers import Verdict
 
 RUNS, RESULTS, ABLATION = "runs", "results", "an ablation"
@@ -87,6 +87,10 @@ def show_sources(paths: Sequence[Path], options: ShowOptions, display: Display) 
     if options.explain and options.step is None and len(numbers) == 1:  # --explain 30
         options = replace(options, step=int(numbers[0].name))
         paths = [path for path in paths if path not in numbers]
+    found = [run for path in paths for run in runs_in(path)]
+    if [*paths] != found and options == ShowOptions():
+        return screen.list_runs(found, display)
+    paths = found
     sources = [open_source(path) for path in paths]
     if not sources:
         raise UserError("show: give the directory of a run or a result")

@@ -19,7 +19,7 @@ from typing import Any
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import CURVES, held_out_names
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import write_new, writing
+from rlvr_cli.core.files import publish_new, try_file, writing
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import printable
@@ -59,9 +59,11 @@ def write_page(
     UserError if the file exists or cannot be written."""
     if path.exists():
         raise UserError(f"--html {path}: it exists already; name another file or remove it")
+    with writing(f"--html {path}"):
+        try_file(path)
     text = page(sources, ablations)
     with writing(f"--html {path}"):
-        write_new(path, text)
+        publish_new(path, text)
     display.result("page", f"{path}, {len(text) / 1e6:.1f} MB: open it in a browser")
 
 

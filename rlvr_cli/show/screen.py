@@ -3,11 +3,14 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 
 from rich.text import Text
 
-from rlvr_cli.console.display import Display
+from rlvr_cli.config import run_layer
+from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.steps import StepLines, held_out_names, measured_of, points, print_curves
 from rlvr_cli.console.tables import Table, cell, in_words, significance
 from rlvr_cli.core.errors import UserError
@@ -17,6 +20,8 @@ from rlvr_cli.core.types import Response
 from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k, pass_estimate
 from rlvr_cli.evaluation.figures import JudgedProblem, by_value
 from rlvr_cli.evaluation.report import check_fields
+from rlvr_cli.runs.stored import count_steps
+from rlvr_cli.runs.summary import Summary, read_summary
 from rlvr_cli.show.source import Source, StoredGroup, reason
 
 _PROBLEMS, _ANSWERS = 20, 3
@@ -46,6 +51,29 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
     if len(runs) > 1:
         display.table(settings_table(runs))
     display.table(pass_at_1_table(runs))
+
+
+def list_runs(paths: Sequence[Path], display: Display) -> None:
+    """List runs, a line each: what was trained on what, how far, and pass@1."""
+    table: Table = [["run", "algo", "data", "steps", "pass@1", "best"]]
+    for path in paths:
+        settings = {key: value for key, value, _ in run_layer(path, "show")}
+        summary = Summary()
+        with suppress(UserError):  # edited by hand
+            summary = read_summary(path)
+        best = None if summary.best is None else summary.best.pass_at_1
+        table.append(
+            [
+                str(path),
+                cell(settings.get("algo")),
+                cell(settings.get("data.source")),
+                f"{count_steps(path / 'metrics.jsonl')} of {cell(settings.get('steps'))}",
+                measured(summary.pass_at_1),
+                measured(best),
+            ]
+        )
+    display.table(table, is_result=True)
+    display.say("compare", f"some of them, with their curves: rlvr show {paths[0]} …")
 
 
 def settings_table(runs: Sequence[Source]) -> Table:

@@ -274,6 +274,14 @@ def open_source(path: Path) -> Source:
     )
 
 
+def runs_in(path: Path) -> list[Path]:
+    """Return the runs in a directory that is none itself, in the order of their names. Return any
+    other path alone."""
+    if any((path / name).exists() for name in ("config.yaml", "report.json", "unfinished")):
+        return [path]
+    return sorted(file.parent for file in path.glob("*/config.yaml")) or [path]
+
+
 def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -> None:
     """Send the metrics and responses of stored runs to trackers."""
     check_trackers(trackers)

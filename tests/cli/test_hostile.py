@@ -118,7 +118,7 @@ def test_hostile_problems_are_trained_on_inside_the_run_directory(rows):
             repeated, _ = invoke("train", "--resume", str(run), "--steps", "2", stdin=b"")
             assert repeated.exit_code == 0, repeated.stderr
             names = {path.name for path in (run / "rollouts").iterdir()}
-            assert names == {"manifest.json", "step-000001.jsonl", "step-000002.jsonl"}
+            assert names == {"manifest.jsonl", "step-000001.jsonl", "step-000002.jsonl"}
 
 
 def test_a_line_of_ten_megabytes_neither_crashes_nor_hangs():

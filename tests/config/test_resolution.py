@@ -18,6 +18,7 @@ from rlvr_cli.config import (
     layer,
     overrides,
     resolve,
+    run_layer,
     set_layer,
     setting_at,
     yaml_layer,
@@ -261,3 +262,37 @@ def test_a_file_that_holds_no_settings_is_one_line(tmp_path, content, message):
         yaml_layer(file, "here")
     assert str(refused.value).startswith(f"here: {message}")
     assert "\n" not in str(refused.value)
+
+
+KEYS = (
+    "https://user:secret@host/v1",
+    "https://secret@host/v1",
+    "user:secret@host/v1",
+    "https://host/v1?api_key=secret",
+    "https://host/v1#secret",
+    "https://user:se?cret@host/v1",
+)
+
+
+@pytest.mark.parametrize("url", KEYS)
+def test_a_key_in_the_endpoint_is_refused_wherever_it_is_given_and_not_shown(url, tmp_path):
+    (tmp_path / "c.yaml").write_text(f"server:\n  endpoint: '{url}'\n")
+    for assignments in (
+        set_layer([f"server.endpoint={url}"]),
+        set_layer([f"server={{endpoint: '{url}', gone: 1}}"]),
+        set_layer({"server.endpoint": url}),
+        flag_layer("server.endpoint", url),
+        yaml_layer(tmp_path / "c.yaml"),
+    ):
+        with pytest.raises(UserError, match="a key does not belong into the URL") as refused:
+            resolve(assignments)
+        assert "secret" not in str(refused.value)
+        assert "cret" not in str(refused.value)
+
+
+def test_a_stored_key_in_the_endpoint_is_left_out_and_said(tmp_path, capsys):
+    (tmp_path / "config.yaml").write_text("server: {endpoint: 'https://me:secret@host/v1'}\n")
+    assert resolve(run_layer(tmp_path, "show")).server.endpoint == "https://host/v1"
+    said = capsys.readouterr().err
+    assert said.endswith("config.yaml: server.endpoint is read without its key\n")
+    assert "secret" not in said

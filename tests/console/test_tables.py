@@ -1,6 +1,7 @@
 """Tables of figures, on entries made by hand."""
 
 import csv
+import io
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from rlvr_cli.console.tables import (
     by_field,
     by_k,
     counted,
+    csv_text,
     differences,
     in_words,
     percent,
@@ -247,3 +249,48 @@ def test_csv_has_a_row_for_each_figure():
 
 def test_the_formats_are_those_of_the_option():
     assert list(FORMATS) == ["md", "latex", "csv", "json"]
+
+
+RUN = ["=1+1", "=HYPERLINK(1)", "+1+1", "-2+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1"]
+RUN += ["\n=1", "＝1+1", "＠SUM(1)", "-a", "+", "=", "-1-1", "+0.5 [+0.4, =1]", "-1e5-"]
+FIGURES = ["-0.5", "+1", "-1e-05", "+12.5%", "-0.250 [-0.350, -0.150]", "-3,141.5"]
+FIGURES += ["+0.433 ±0.010 [+0.27, +0.61]", "m", "a=b", "x@y", "1-2", ""]
+
+
+@pytest.mark.parametrize("text", RUN, ids=repr)
+def test_a_spreadsheet_runs_no_text(text):
+    ((cell, number),) = csv.reader(io.StringIO(csv_text([[text, -0.5]]), newline=""))
+    assert (cell, number) == (f"'{text}".replace("\r", "\n"), "-0.5")
+
+
+@pytest.mark.parametrize("text", FIGURES, ids=repr)
+def test_a_figure_or_a_plain_text_stays(text):
+    assert list(csv.reader(io.StringIO(csv_text([[text]]), newline=""))) == [[text]]
+
+
+def test_every_text_of_a_report_is_neutral_in_csv():
+    evil = entry(model="=A", data="@B", by={"-C": {"+D": figures({1: estimate(0.5)}, {1: None})}})
+    lines = list(csv.reader(as_csv(report_of(evil)).splitlines()))
+    assert not {cell for line in lines for cell in line if cell[:1] in "=+-@" and cell}
+    assert {"'=A", "'@B", "'-C", "'+D"} <= {cell for line in lines for cell in line}
+
+
+@pytest.mark.parametrize(
+    ("text", "escaped"),
+    [
+        ("<script>alert(1)</script>", r"\<script\>alert(1)\</script\>"),
+        ("![y](http://a.b/c)", r"!\[y\](http://a.b/c)"),
+        ("[0](javascript:1)", r"[0\](javascript:1)"),
+        ("<http://a.b>", r"\<http://a.b\>"),
+        ("`a`", r"\`a\`"),
+        (r"\<b>", r"\\\<b\>"),
+        ("[a][b]", r"\[a\]\[b]"),
+        ("a|b\nc", r"a\|b c"),
+        ("-0.250 [-0.350, -0.150]", "-0.250 [-0.350, -0.150]"),
+        ("pass@k [95 %]", "pass@k [95 %]"),
+        ("Qwen/Qwen2.5-0.5B_x*", "Qwen/Qwen2.5-0.5B_x*"),
+    ],
+)
+def test_a_viewer_of_markdown_runs_and_fetches_nothing(text, escaped):
+    row = as_markdown(report_of(entry(model=text))).splitlines()[2]
+    assert row.startswith(f"| {escaped} | d |")

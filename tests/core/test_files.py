@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     ADAPTER_FILES,
@@ -333,3 +335,96 @@ def test_new_files_may_be_read_as_the_user_says(tmp_path):
     finally:
         os.umask(mask)
     assert [path.stat().st_mode & 0o7777 for path in tmp_path.iterdir()] == [0o644, 0o644]
+
+
+def not_there(*args, **kwargs):
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+def test_a_file_system_without_locks_and_fsync_is_used_and_said_once(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(files.fcntl, "flock", not_there)
+    monkeypatch.setattr(os, "fsync", not_there)
+    files.try_place(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning    {tmp_path}/a/b: its file system has no locks, so two ")
+    assert line.endswith("it has no fsync, so a power cut can take or tear what is newest")
+    lock_directory(tmp_path).close()
+    make_directory(tmp_path / "c", lambda path: write_new(path / "d", "1"))
+    write_atomically(tmp_path / "c" / "d", "2")
+    append_line(tmp_path / "c" / "d", "3\n")
+    assert (tmp_path / "c" / "d").read_text() == "23\n"
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("code", ["EIO", "ENOSPC", "EDQUOT"])
+def test_an_fsync_that_fails_for_another_reason_is_an_error(code, tmp_path, monkeypatch):
+    def fail(descriptor):
+        raise OSError(getattr(errno, code), code)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match=code):
+        files.try_place(tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_is_known_before_anything_is_made(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "nowhere").symlink_to("gone")
+    (tmp_path / "circle").symlink_to("circle")
+    before = sorted(tmp_path.iterdir())
+    for path in ("file/a", "nowhere", "nowhere/a", "circle", "circle/a", "x" * 254, "x" * 300):
+        with pytest.raises(OSError, match=r"\w"):
+            files.try_place(tmp_path / path)
+        with pytest.raises(OSError, match=r"\w"):
+            files.try_file(tmp_path / path)
+    assert sorted(tmp_path.iterdir()) == before
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    files.try_place(tmp_path / "link")  # what the user names may be a link
+    files.try_place(tmp_path / "link" / "a" / "b")
+    files.try_file(tmp_path / "link" / "a")
+    assert list((tmp_path / "real").iterdir()) == []
+
+
+def test_no_way_of_writing_follows_a_link(tmp_path):
+    outside = tmp_path / "outside"
+    outside.write_text("theirs")
+    place = tmp_path / "place"
+    place.mkdir()
+    ways = {
+        "whole": lambda path: write_atomically(path, "ours"),
+        "new": lambda path: write_new(path, "ours"),
+        "published": lambda path: files.publish_new(path, "ours"),
+        "appended": lambda path: append_line(path, "ours"),
+        "log": lambda path: files.replaced_log(path).close(),
+        "directory": lambda path: make_directory(path, lambda aside: None),
+        "tried": files.try_file,
+        ".lock": lambda path: lock_directory(path.parent),
+    }
+    for name, write in ways.items():
+        path = place / name
+        for planted in (path, files.partial_name(path)):
+            planted.symlink_to(outside)
+        with suppress(OSError, UserError):
+            write(path)
+        assert outside.read_text() == "theirs", name
+        if name in ("whole", "log"):
+            assert not path.is_symlink()
+        else:
+            assert os.readlink(path) == str(outside)
+
+
+def test_a_new_file_is_whole_or_not_there(tmp_path, monkeypatch):
+    files.publish_new(tmp_path / "a", "one\n")
+    with pytest.raises(FileExistsError):
+        files.publish_new(tmp_path / "a", "two\n")
+    assert (tmp_path / "a").read_text() == "one\n"
+    monkeypatch.setattr(os, "fsync", full_disk)
+    with pytest.raises(OSError, match="No space left"):
+        files.publish_new(tmp_path / "b", "one\n")
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setattr(os, "link", not_there)  # exFAT, some FUSE
+    files.publish_new(tmp_path / "c", "one\n")
+    assert (tmp_path / "c").read_text() == "one\n"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "c"]

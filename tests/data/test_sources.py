@@ -11,6 +11,7 @@ from rlvr_cli.config.built_in import canonical
 from rlvr_cli.core import jsonl
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.data import sources
+from rlvr_cli.data.fields import BadRowError
 from rlvr_cli.data.sources import (
     ProblemSetSpec,
     bare_name,
@@ -289,3 +290,33 @@ def test_a_row_of_a_table_is_named_by_its_first_line_and_never_cut(tmp_path):
     assert cut[:2] == (f"{path}:4", 2)
     assert str(cut[2]) == "3 cells for 2 columns: put a text that has a ',' in it in quotes"
     assert last == (f"{path}:5", 3, {"problem": "d", "answer": "1,000"})
+
+
+def table_rows(tmp_path, content: bytes) -> list:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    return [str(row) if isinstance(row, BadRowError) else row["b"] for _, _, row in file_rows(path)]
+
+
+def test_a_cell_is_as_long_as_a_line_may_be(tmp_path):
+    long = "x" * 1_000_000
+    assert table_rows(tmp_path, f"a,b\n1,{long}\n2,3\n".encode()) == [long, "3"]
+
+
+def test_a_bad_row_of_a_table_is_one_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "LONGEST_LINE", 1000)
+    wide, bad, mixed = b"1," + b"x" * 2000, b"2,\xff\xfe", b"3,\xe9t\xe9"
+    content = b"a,b\n" + b"\n".join([wide[:900], bad, b"4,\xc3\xa9", mixed, b"5,6,7", b"8,9"])
+    assert table_rows(tmp_path, content) == [
+        "x" * 898,
+        "not UTF-8 text",
+        "é",
+        "not UTF-8 text",
+        "3 cells for 2 columns: put a text that has a ',' in it in quotes",
+        "9",
+    ]
+    quoted = b'a,b\n1,"' + b"\n".join([b"y" * 900] * 2) + b'"\n2,3\n'
+    assert table_rows(tmp_path, quoted)[0].startswith("field larger than field limit")
+    assert table_rows(tmp_path, quoted)[-1] == "3"
+    with pytest.raises(UserError, match="the line of column names is not UTF-8"):
+        table_rows(tmp_path, b"a,\xff\n1,2\n")

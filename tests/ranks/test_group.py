@@ -78,7 +78,10 @@ def same_files(first: Path, other: Path) -> None:
                 assert row["text"] == same["text"]
                 for key, values in same["figures"].items():
                     assert row["figures"][key] == pytest.approx(values, abs=1e-3), (path, key)
-        elif path.name != "manifest.json" and path.parts[0] in ("rollouts", "config.yaml"):
+        elif path.name not in ("manifest.json", "manifest.jsonl") and path.parts[0] in (
+            "rollouts",
+            "config.yaml",
+        ):
             assert (first / path).read_bytes() == (other / path).read_bytes(), path
 
 

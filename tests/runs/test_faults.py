@@ -264,7 +264,7 @@ def test_a_verifier_worker_that_dies_is_no_wrong_answer(tmp_path, monkeypatch):
     assert killed
     rows = [
         json.loads(line)
-        for path in sorted((tmp_path / "run" / "rollouts").glob("*.jsonl"))
+        for path in sorted((tmp_path / "run" / "rollouts").glob("*step-*.jsonl"))
         for line in path.open()
     ]
     late = [row for row in rows if row["verdict"] == "timeout"]

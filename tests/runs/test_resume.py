@@ -117,7 +117,7 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
         assert all(torch.equal(final.tensors[k], t) for k, t in state.tensors.items())
         tokens = list(run.directory.glob("rollouts/tokens-*"))
         assert len(tokens) == sum(row["groups_trained"] > 0 for row in actual)
-        for path in [*tokens, *run.directory.glob("rollouts/*.jsonl")]:
+        for path in [*tokens, *run.directory.glob("rollouts/*step-*.jsonl")]:
             assert path.read_bytes() == (tmp_path / "whole" / "rollouts" / path.name).read_bytes()
 
 

@@ -1,13 +1,16 @@
 """A run directory: what is written when, and what is left of it after a step is taken back."""
 
 import json
+import os
 from contextlib import closing
+from functools import partial
 
 import pytest
 from small_groups import RIGHT, WRONG, made_group
 from small_trainer import SMALL
 
 from rlvr_cli.config import as_yaml, resolve, set_layer
+from rlvr_cli.core import files
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import jsonl_line
 from rlvr_cli.core.step_figures import StepFigures
@@ -150,3 +153,58 @@ def test_a_run_without_a_name_gets_one_that_is_free(tmp_path, monkeypatch):
     assert [str(path) for path in made] == [f"runs/grpo-my-NOW{end}" for end in ("", "-2", "-3")]
     assert str(default_directory("ppo", ["-"])) == "runs/ppo-stdin-NOW"
     assert str(default_directory("ppo", ["a.jsonl", "b", "c"])) == "runs/ppo-a-and-2-more-NOW"
+
+
+def bytes_written(run: RunDirectory, steps: int, monkeypatch) -> int:
+    """The bytes that the manifest of so many steps takes on its way to the disk."""
+    counted = []
+    append, whole = files.append_line, files.write_atomically
+
+    def count(write, path, text):
+        if path.stem == "manifest":
+            counted.append(len(text))
+        write(path, text)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        patch.setattr(files, "append_line", partial(count, append))
+        patch.setattr(files, "write_atomically", partial(count, whole))
+        for step in range(1, steps + 1):
+            run.write_rollouts(f"step-{step:06d}", [])
+    return sum(counted)
+
+
+def test_the_manifest_grows_with_the_steps_and_not_with_their_square(tmp_path, monkeypatch):
+    sums = []
+    for steps in (50, 100):
+        with closing(create_run(tmp_path / str(steps), CONFIG)) as run:
+            sums.append(bytes_written(run, steps, monkeypatch))
+            assert run.rollouts_error(steps) is None
+    assert sums[1] == 2 * sums[0]
+
+
+def test_a_manifest_of_an_earlier_version_is_read_and_goes_on(run):
+    rollouts = run.directory / "rollouts"
+    lines = (rollouts / files.MANIFEST_LINES).read_text().splitlines()
+    stored = {row["file"]: row["sha256"] for row in map(json.loads, lines)}
+    (rollouts / files.MANIFEST_LINES).unlink()
+    (rollouts / files.MANIFEST).write_text(json.dumps(stored, indent=2))
+    assert run.rollouts_error(3) is None
+    run.truncate_to(2)
+    run.record(result(3))
+    assert (rollouts / files.MANIFEST_LINES).read_text().splitlines() == lines
+    assert not (rollouts / files.MANIFEST).exists()
+    (rollouts / "step-000001.jsonl").write_text("")
+    assert run.rollouts_error(3) == "the checksum of step-000001.jsonl differs"
+
+
+def test_a_torn_line_of_the_manifest_does_not_count(run):
+    path = run.directory / "rollouts" / files.MANIFEST_LINES
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"file": "step-0000')
+    assert run.rollouts_error(3) is None
+    run.truncate_to(3)
+    assert path.read_bytes() == whole
+    for bad in (b"{}\n", b'{"file": 1, "sha256": ""}\n', b"[1]\n", b"\xff\n"):
+        path.write_bytes(bad)
+        assert run.rollouts_error(3) == "manifest.json cannot be read"

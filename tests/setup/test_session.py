@@ -115,7 +115,7 @@ class Words:
         return list(range(len(text.split())))
 
 
-POLICY = SimpleNamespace(tokenizer=Words(), context=10)
+POLICY = SimpleNamespace(tokenizer=Words(), context=10, name="tiny")
 
 
 def rendered(lengths: list[int], *settings: str):

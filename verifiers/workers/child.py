@@ -2,11 +2,9 @@
 
 `verifiers.workers.pool` starts it. Nothing depends on Python's own timers: the parent kills this
 process at the limit, the kernel kills it a little later (SIGALRM with its default action) or when
-the parent dies, and its memory is capped.
+the parent dies, and its memory is capped. Functions of the user's are in a cage as well.
 """
 
-import contextlib
-import ctypes
 import json
 import os
 import resource
@@ -19,8 +17,8 @@ from typing import IO, Any
 
 from verifiers.judges import JUDGES, Decide
 from verifiers.types import Judgement
+from verifiers.workers import cage
 
-PR_SET_PDEATHSIG = 1  # from <linux/prctl.h>
 ALARM_SLACK_S = 1.0  # after the limit, so that the parent, which reports it, comes first
 
 
@@ -32,8 +30,7 @@ def confine(parent: int, memory_mb: int) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        cage.tie_to_parent()
         if os.getppid() != parent:
             sys.exit(1)
 
@@ -81,8 +78,12 @@ def serve(
 
 
 def main() -> None:
-    """Serve a judge by its name, or the `answering` of a module: JSON [module, *arguments]."""
-    parent, memory_mb, judge = sys.argv[1:4]
+    """Serve a judge by its name, or, in a cage of so many processes, the `answering` of a module:
+    JSON [module, *arguments]."""
+    parent, memory_mb, judge, *processes = sys.argv[1:]
+    if processes:
+        cage.enter(int(parent), sys.stdin.fileno(), json.loads(processes[0]))
+        parent = str(os.getppid())
     confine(int(parent), int(memory_mb))
     replies = private_stdout()
     questions = sys.stdin

@@ -16,9 +16,11 @@ from typing import Any
 
 from verifiers.judges import JUDGES, OURS
 from verifiers.types import Judgement
+from verifiers.workers.cage import END_LIMIT_S
 
 START_LIMIT_S = 60.0  # the imports take about 1 s, and far longer on a busy machine or a slow disk
 LATE = "time limit"
+LOOK_S = 1.0  # between two looks whether the process of a reply that does not come is there
 READ_CHUNK = 65536  # bytes; a pipe of Linux holds as many
 GYM = '["verifiers.gym"]'
 """The judge that makes and scores the problems of reasoning-gym (`verifiers/gym.py`)."""
@@ -34,7 +36,7 @@ class WorkerLostError(Exception):
 class _Worker:
     """Holds one child process, which one thread uses at a time."""
 
-    def __init__(self, judge: str, memory_mb: int) -> None:
+    def __init__(self, judge: str, memory_mb: int, processes: int | None) -> None:
         # A set has one order in all workers, so that a generator repeats its problems.
         environment = {"PYTHONHASHSEED": "0", **os.environ}
         is_gym = judge == GYM
@@ -44,6 +46,9 @@ class _Worker:
         if judge in JUDGES or is_gym:
             environment = {k: v for k, v in environment.items() if ENVIRONMENT.fullmatch(k)}
         words = [str(os.getpid()), str(memory_mb), judge]
+        self._has_keeper = judge not in JUDGES and not is_gym
+        if self._has_keeper:
+            words.append(json.dumps(processes))
         paths = [PACKAGE_ROOT, *(path for path in sys.path if path)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "verifiers.workers.child", *words],
@@ -68,7 +73,13 @@ class _Worker:
             self._process.stdin.flush()
         except OSError as error:
             raise WorkerLostError("worker died") from error
-        reply: dict[str, Any] = json.loads(self._read_line(limit, LATE))
+        line = self._read_line(limit, LATE)
+        try:
+            reply = json.loads(line)
+        except ValueError:
+            reply = None
+        if not isinstance(reply, dict):  # the user's function wrote to the pipe
+            raise WorkerLostError("worker died")
         if "lost" in reply:
             raise WorkerLostError(reply["lost"])
         return reply
@@ -81,8 +92,12 @@ class _Worker:
         deadline = time.monotonic() + limit
         while b"\n" not in self._unread:
             left = deadline - time.monotonic()
-            if left <= 0 or not poller.poll(left * 1000):
+            if left <= 0:
                 raise WorkerLostError(complaint)
+            if not poller.poll(min(left, LOOK_S) * 1000):
+                if self._process.poll() is not None:  # but what it started has the pipe
+                    raise WorkerLostError("worker died, and its keeper")
+                continue
             chunk = os.read(descriptor, READ_CHUNK)
             if not chunk:
                 raise WorkerLostError("worker died")
@@ -91,7 +106,12 @@ class _Worker:
         return line
 
     def kill(self) -> None:
-        """End the process. A thread that waits for its reply sees the pipe close."""
+        """End the process, with all that it started. A thread that waits for its reply sees the
+        pipe close."""
+        if self._has_keeper:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(END_LIMIT_S)
         self._process.kill()
         self._process.wait()
 
@@ -108,13 +128,23 @@ class Pool:
     """Holds a fixed number of workers, started when first needed and replaced when lost.
 
     One thread, which lives as long as the pool, starts all of them, because Linux ties a child's
-    life to the thread that started it.
+    life to the thread that started it. A worker that runs functions of the user's has at most so
+    many `processes` with those that they start (`cage.enter`).
     """
 
-    def __init__(self, *, workers: int, timeout: float, memory_mb: int, judge: str = OURS) -> None:
+    def __init__(
+        self,
+        *,
+        workers: int,
+        timeout: float,
+        memory_mb: int,
+        judge: str = OURS,
+        processes: int | None = None,
+    ) -> None:
         self._size = workers
         self._timeout = timeout
         self._memory_mb = memory_mb
+        self._processes = processes
         self._judge = judge
         self._lock = threading.Lock()
         self._closed = False
@@ -163,7 +193,9 @@ class Pool:
 
     def _start(self) -> _Worker:
         try:
-            worker = self._starter.submit(_Worker, self._judge, self._memory_mb).result()
+            worker = self._starter.submit(
+                _Worker, self._judge, self._memory_mb, self._processes
+            ).result()
         except (OSError, RuntimeError) as error:
             raise WorkerLostError("worker could not be started") from error
         with self._lock:
