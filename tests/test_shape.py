@@ -44,7 +44,7 @@ VERIFIER_FLOORS = [
 ]
 
 
-NODES = {"rlvr_cli": 93_581, "verifiers": 26_649}
+NODES = {"rlvr_cli": 105_383, "verifiers": 28_922}
 """How much each package says, in statements and expressions of its syntax trees. A feature raises
 it by what it says; layout, names, comments and constants are free."""
 SLACK = 0.01
