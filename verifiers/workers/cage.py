@@ -103,17 +103,17 @@ def end_descendants(group: int | None = None) -> None:
 
 def descendants() -> list[int]:
     """List the processes below this one, parents before their children."""
-    found: list[int] = []
+    pids: list[int] = []
     unread = [os.getpid()]
     while unread:
         parent = unread.pop(0)
         for task in _entries(f"/proc/{parent}/task"):
             with contextlib.suppress(OSError):  # it has ended
                 children = Path(f"/proc/{parent}/task/{task}/children").read_text()
-                pids = [int(pid) for pid in children.split()]
-                found += pids
-                unread += pids
-    return found
+                below = [int(pid) for pid in children.split()]
+                pids += below
+                unread += below
+    return pids
 
 
 def tie_to_parent() -> None:
