@@ -59,7 +59,7 @@ class DataConfig(Section):
     """Problems to hold out of training and measure: a share below 1, or a whole number of them. A
     hash of the text chooses them, so they are the same for every seed, and a share of them stays
     held out when rows are added. None means the test split of the source."""
-    holdout_seed: int = setting(0, read_by=("train",), ge=0)
+    holdout_seed: int = setting(0, read_by=("train",), on_resume="free", ge=0)
     """Number that seeds the choice of held-out problems."""
     limit: int | None = setting(None, flag="--limit", panel=OUTPUT, ge=1)
     """Number of problems to use, from the start of each source. None means all."""

@@ -336,7 +336,7 @@ class FieldReader:
             others = (*OTHER_RESPONSES, *_LISTS_OF_RESPONSES)
             paths = [path for path in others if value_at(row, path) is not None][:1]
         value = value_at(row, paths[0]) if paths else None
-        if not _has_text(value):
+        if value is None:
             error = signs.error_in(row)
             if error is not None:
                 raise BadRowError(f"an error in place of a response: {error}")

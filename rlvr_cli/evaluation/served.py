@@ -260,10 +260,10 @@ class Server:
                 verify=certificates(),
                 event_hooks={"request": [send_less], "response": [bound_reply]},
             )
-        except (ImportError, ValueError):  # whose text may have the password of a proxy
+        except ImportError:  # whose text may have the password of a proxy
             raise self.failure(
-                "the proxy of the environment (ALL_PROXY, HTTPS_PROXY) is of no kind that is known "
-                "here: name one of http or https, or unset it"
+                "the proxy of the environment (ALL_PROXY, HTTPS_PROXY) is a socks proxy, which "
+                "needs another package: name one of http or https, or unset it"
             ) from None
         client = openai.AsyncOpenAI(
             api_key=self.key or NO_KEY,

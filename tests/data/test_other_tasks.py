@@ -158,13 +158,13 @@ def test_the_responses_of_a_program_are_found(tmp_path, row):
 
 
 @pytest.mark.parametrize("field", ["response", "completion"])
-def test_an_error_beside_an_empty_response_is_no_response(tmp_path, field):
+def test_an_error_beside_an_empty_response_is_no_wrong_answer(tmp_path, field):
     row = {"problem": "1+1", "answer": "2", field: "", "error": {"message": "busy"}}
     path = tmp_path / "r.jsonl"
     path.write_text(jsonl(row))
     done = invoke("eval", "--responses", path)
     assert done.exit_code == 2
-    assert "an error in place of a response: {'message': 'busy'}" in done.stderr
+    assert "no response to judge: 1 response failed (1 error; the first at" in done.stderr
     path.write_text(jsonl(row | {"error": None}))
     assert len(read_responses(str(path), None, False)) == 1
 

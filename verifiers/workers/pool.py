@@ -68,11 +68,9 @@ class _Worker:
         """Return the reply to a question. Raises WorkerLostError after `limit` seconds without."""
         text = json.dumps({**question, "limit": limit}, default=str)
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(OSError):  # it has ended: what it said of that is read below
             self._process.stdin.write(text.encode() + b"\n")
             self._process.stdin.flush()
-        except OSError as error:
-            raise WorkerLostError("worker died") from error
         line = self._read_line(limit, LATE)
         try:
             reply = json.loads(line)
