@@ -12,6 +12,7 @@ from rlvr_cli.algorithm.advantage import gae
 from rlvr_cli.algorithm.group_advantage import group_normalized
 from rlvr_cli.algorithm.objective import clipped_surrogate, is_beyond
 
+pytestmark = pytest.mark.slow  # a browser takes longer to start than all of the page to be read
 FILE = Path(rlvr_cli.__file__).parents[1] / "docs" / "clip.html"
 RATIOS = (0.0, 0.5, 0.7, 0.8, 0.81, 1.0, 1.2, 1.21, 1.28, 1.35, 2.0)
 ADVANTAGES = (-2.1, -0.3, 0.0, 1.0, 2.5)

@@ -325,6 +325,7 @@ def test_rewards_in_places_reach_the_tokens_that_earned_them():
     assert step["reward"] == pytest.approx(sum(row["reward"] for row in logged.values()) / 8)
 
 
+@pytest.mark.slow
 def test_a_place_at_the_end_is_the_reward_itself_and_one_before_it_is_not():
     Path("my.py").write_text(PLACES)
     weights = {}

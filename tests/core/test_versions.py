@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from forked import forked
 from packaging.requirements import Requirement
 from packaging.version import Version
 
 import rlvr_cli
+from rlvr_cli.__main__ import main
 from rlvr_cli.core import versions
 from rlvr_cli.core.versions import FAULTS, TRIED, release
 
@@ -146,10 +148,16 @@ def test_what_is_known_to_break_is_refused_before_it_is_imported(tmp_path, name,
 
 def test_an_untried_version_is_warned_of_once_and_used(tmp_path):
     write_distribution(tmp_path, "torch", "3.0.0")
-    done = run(tmp_path, "sample", "What is 1 + 1?", "--max-tokens", "2")
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.count("torch 3.0.0 was not tried (2.11 to 2.15 were)") == 1
-    assert "versions   torch 3.0.0 (tried: 2.11 to 2.15), transformers" in done.stderr
+
+    def beside_it() -> object:
+        sys.path.insert(0, str(tmp_path))
+        return main()
+
+    command = ("sample", "What is 1 + 1?", "--max-tokens", "2")
+    done = forked(command, tmp_path, program=beside_it)
+    assert done.rc == 0, done.err
+    assert done.err.count("torch 3.0.0 was not tried (2.11 to 2.15 were)") == 1
+    assert "versions   torch 3.0.0 (tried: 2.11 to 2.15), transformers" in done.err
 
 
 def test_what_this_torch_offers_follows_its_release():

@@ -38,7 +38,8 @@ def rewarded(example: Path | ModuleType, *responses: str) -> tuple[list, dict]:
     if isinstance(example, Path):
         functions, objects = (str(example),), {}
     else:
-        functions, objects = ("function judge",), {"judge": example.reward}
+        functions = (f"function {example.__name__}",)
+        objects = {example.__name__: example.reward}
     config = RewardConfig(functions=functions, workers=1, memory_mb=MIB, timeout=60.0)
     group = made_group("sum", *[RIGHT] * len(responses))
     with Rewarder(config, objects=objects) as rewarder:
@@ -122,9 +123,10 @@ def classifier(tmp_path, monkeypatch):
 
 
 def test_a_classifier_scores_problem_and_response(classifier):
+    """In this process: a worker would import torch again."""
     model, tokenizer = classifier
     responses = ("<answer>3</answer>", "4", "4 " * 3000)
-    rewards, _ = rewarded(CLASSIFIER, *responses)
+    rewards, _ = rewarded(loaded(CLASSIFIER), *responses)
     for response, reward in zip(responses[:2], rewards, strict=False):
         chat = [{"role": "user", "content": "2 + 1"}, {"role": "assistant", "content": response}]
         ids = tokenizer.apply_chat_template(chat, return_tensors="pt", return_dict=True)

@@ -159,6 +159,7 @@ def test_killed_inside_three_writes_it_is_the_unbroken_run(finished_run, tmp_pat
     assert differences(finished_run, run) == []
 
 
+@pytest.mark.slow
 def test_a_killed_run_in_float16_is_the_unbroken_run(tmp_path, monkeypatch):
     """It dies in the second step, behind the checkpoint of the first."""
     verdicts = [Verification(v, None, True, "") for v in (Verdict.WRONG, Verdict.CORRECT)]

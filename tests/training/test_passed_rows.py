@@ -155,6 +155,7 @@ def shared(place: Path) -> None:
         save_file(gradients, place)
 
 
+@pytest.mark.slow
 def test_two_processes_have_the_gradient_of_all_rows(tmp_path):
     """One of them often has no row of its own."""
     side_by_side(2, lambda: shared(tmp_path / "two"), tmp_path)
