@@ -310,7 +310,7 @@ class ResponseReader:
             refusal = refusals[number]
             if isinstance(refusal, str) and refusal.strip() and not text.strip():
                 ends[number] = "refusal"
-            if names_an_error(value_at({"body": text}, "body.error")):
+            if is_error_body(text):
                 ends[number] = "error"
         if "row_version" in row:
             return ends
@@ -368,6 +368,11 @@ def names_an_error(value: object) -> bool:
     if isinstance(value, str):
         return value.strip().lower() not in NO_ERROR
     return value is True
+
+
+def is_error_body(text: str) -> bool:
+    """Return whether the text of a response is the body of a failed request, as JSON."""
+    return names_an_error(value_at({"body": text}, "body.error"))
 
 
 def finish_reason(value: object) -> str | None:
