@@ -355,7 +355,7 @@ def test_a_proxy_of_another_kind_is_one_line(monkeypatch, proxy):
     monkeypatch.setenv("ALL_PROXY", proxy)
     for name in ("HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(UserError, match="the proxy of the environment|ALL_PROXY") as caught:
+    with pytest.raises(UserError, match=r"the proxy of the environment|ALL_PROXY") as caught:
         Server("https://host.invalid/v1", "m", tries=1).models()
     assert "secret" not in str(caught.value)
 
