@@ -164,7 +164,7 @@ def test_an_error_beside_an_empty_response_is_no_response(tmp_path, field):
     path.write_text(jsonl(row))
     done = invoke("eval", "--responses", path)
     assert done.exit_code == 2
-    assert "an error in place of a response: {'message': 'busy'}" in done.stderr
+    assert "no response to judge: 1 response failed (1 error" in done.stderr
     path.write_text(jsonl(row | {"error": None}))
     assert len(read_responses(str(path), None, False)) == 1
 
