@@ -29,6 +29,7 @@ MANIFEST_LINES = "manifest.jsonl"
 """The checksums of files that come one after another, each as a line."""
 _LARGEST_MANIFEST = 16 << 20
 _LARGEST_LINES = 1 << 30
+_READ_BYTES = 1 << 20
 _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK}
 """What flock and fsync say where the file system has none: NFS, Lustre and FUSE may."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO without a reader hangs
@@ -300,11 +301,14 @@ def open_regular(path: Path, follow: bool = True) -> BufferedReader:
 
 def read_regular(path: Path, largest: int) -> bytes:
     """Read a regular file. Raises OSError for any other, and beyond `largest` bytes."""
+    content = bytearray()
     with open_regular(path) as file:
-        content = file.read(largest + 1)
-    if len(content) > largest:
-        raise OSError(errno.EFBIG, f"larger than {largest} bytes", str(path))
-    return content
+        # A read of many bytes at once takes memory for all of them, however short the file is.
+        while part := file.read(_READ_BYTES):
+            content += part
+            if len(content) > largest:
+                raise OSError(errno.EFBIG, f"larger than {largest} bytes", str(path))
+    return bytes(content)
 
 
 def sha256(path: Path, follow: bool = True) -> str:
@@ -374,7 +378,8 @@ def integrity_error(
     try:
         checksums = read(directory)
         for pattern in needed:
-            if not any(fnmatchcase(name, pattern) for name in checksums):
+            is_listed = pattern in checksums
+            if not is_listed and not any(fnmatchcase(name, pattern) for name in checksums):
                 return f"{MANIFEST} lists no {pattern}"
         root = directory.resolve()
         for name, checksum in checksums.items():

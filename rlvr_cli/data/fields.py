@@ -335,14 +335,10 @@ class FieldReader:
         if not paths and self._response.user_path is None:
             others = (*OTHER_RESPONSES, *_LISTS_OF_RESPONSES)
             paths = [path for path in others if value_at(row, path) is not None][:1]
-        value = value_at(row, paths[0]) if paths else None
-        if value is None:
-            error = signs.error_in(row)
-            if error is not None:
-                raise BadRowError(f"an error in place of a response: {error}")
         if not paths:
             raise self._missing(row, self._response)
         path = paths[0]
+        value = value_at(row, path)
         if len(paths) > 1 and path not in self._response.set_paths:
             raise BadRowError(
                 f"it has {path} and {paths[1]}: say which to judge, --field response={path}"
@@ -633,11 +629,6 @@ def _are_equal(answer: str, stated: str) -> bool:
         Verdict.CORRECT,
         Verdict.TIMEOUT,
     )
-
-
-def _has_text(value: object) -> bool:
-    """Return whether responses are a text or a list, and not empty."""
-    return bool(value) if isinstance(value, str) else isinstance(value, list) and any(value)
 
 
 def _checked_row(row: object) -> dict[str, object]:

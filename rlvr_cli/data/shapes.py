@@ -45,7 +45,7 @@ class Shape:
 _ENDS: Paths = {
     "finish_reason": ("finish_reason", "stop_reason"),
     "refusal": ("refusal",),
-    "error": ("error", "response.error", "response.body.error"),
+    "error": ("error", "error_message", "exception", "response.error", "response.body.error"),
     "n_tokens": ("n_tokens",),
     "model": ("model",),
 }

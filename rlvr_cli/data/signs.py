@@ -20,14 +20,14 @@ _MEDIA = re.compile(
 )
 """Fields that hold what a text policy cannot see."""
 _MEDIA_MARK = re.compile(r"<(?:image|video|audio)(?:[_ ]?\d+)?>|<\|(?:image|video|audio)_pad\|>")
-_NUMBER = re.compile(r"[-+\d.e%]*", re.IGNORECASE)
+NUMBER = re.compile(r"[-+\d.e%]*", re.IGNORECASE)
 _LONGEST_OPENING = 200
 """Characters of the beginning of a response that a row may give."""
 _ENDS = ("\\boxed", "####", "</think>", "</answer>")
 """What only a response that has ended holds."""
 _OPENING_SHARE = 0.5
 """Share of the rows that must end with the same text, for it to be an opening."""
-_MOST_NUMBERS = 16
+_MOSTNUMBERS = 16
 _GROUND_TRUTH = "reward_model.ground_truth"
 _DIGITS = re.compile(r"\d+")
 
@@ -95,7 +95,7 @@ def error_in(row: Mapping[str, object]) -> str | None:
     tolerance of an answer (OlympiadBench)."""
     for path in _ERRORS:
         error = value_at(row, path)
-        if isinstance(error, str) and (no_answer(error) or _NUMBER.fullmatch(error.strip())):
+        if isinstance(error, str) and (no_answer(error) or NUMBER.fullmatch(error.strip())):
             continue
         if isinstance(error, Mapping) and not any(error.values()):
             continue
@@ -124,7 +124,7 @@ def _countdown(holder: Mapping[str, object], text: str, path: str) -> ScoredTask
     """Return the task of an object that has numbers and a target, and None for any other."""
     target = value_at(holder, "target")
     numbers = value_at(holder, "numbers") or value_at(holder, "nums")
-    if not isinstance(numbers, list) or not 0 < len(numbers) <= _MOST_NUMBERS:
+    if not isinstance(numbers, list) or not 0 < len(numbers) <= _MOSTNUMBERS:
         return None
     if type(target) is not int or not all(type(number) is int for number in numbers):
         return None

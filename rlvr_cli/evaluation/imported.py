@@ -48,6 +48,7 @@ from rlvr_cli.data.shapes import (
     rows_inside,
     shape_of,
 )
+from rlvr_cli.data.signs import NUMBER
 from rlvr_cli.data.sources import SourceRow, file_rows, json_rows, numbered
 from rlvr_cli.evaluation.join import ORDER, ProblemIndex
 from verifiers import Format, Verifier
@@ -81,7 +82,7 @@ OTHER_REASONS = {
     "unknown",
 }
 """Finish reasons that are known not to mean cut off, beside those of a failure."""
-NO_ERROR = {"", "false", "nan", "no", "none", "null", "ok"}
+NO_ERROR = {"", "false", "n/a", "nan", "no", "none", "null", "ok"}
 """What programs write into the field of an error where there is none."""
 _BATCH = 512
 """Responses that are judged between two ticks of the progress bar."""
@@ -310,7 +311,7 @@ class ResponseReader:
             refusal = refusals[number]
             if isinstance(refusal, str) and refusal.strip() and not text.strip():
                 ends[number] = "refusal"
-            if names_an_error(value_at({"body": text}, "body.error")):
+            if is_error_body(text):
                 ends[number] = "error"
         if "row_version" in row:
             return ends
@@ -360,14 +361,21 @@ def finish_reasons(row: JsonObject, count: int, shape: Shape = PLAIN) -> tuple[s
 
 
 def names_an_error(value: object) -> bool:
-    """Return whether the value of a field for errors names one. A number may be anything."""
+    """Return whether the value of a field for errors names one. A number may be anything, also as a
+    text: OlympiadBench has the tolerance of an answer there."""
     if isinstance(value, Mapping):
         return any(value.values())
     if isinstance(value, list):
         return any(map(names_an_error, value))
     if isinstance(value, str):
-        return value.strip().lower() not in NO_ERROR
+        text = value.strip().lower()
+        return text not in NO_ERROR and not NUMBER.fullmatch(text)
     return value is True
+
+
+def is_error_body(text: str) -> bool:
+    """Return whether the text of a response is the body of a failed request, as JSON."""
+    return names_an_error(value_at({"body": text}, "body.error"))
 
 
 def finish_reason(value: object) -> str | None:

@@ -10,7 +10,7 @@ from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Response
 from rlvr_cli.data.chats import message_text
-from rlvr_cli.evaluation.imported import finish_reason, names_an_error
+from rlvr_cli.evaluation.imported import finish_reason, is_error_body, names_an_error
 
 MOST_TOKENS = 1 << 31
 
@@ -63,12 +63,15 @@ class _Choice(BaseModel):
     error: object = None
 
     def response(self, problem: Problem, sample: int, n_tokens: int | None) -> Response:
-        """Return the response. It has failed if its end or an error says so."""
+        """Return the response. It has failed if its end, its text or an error says so. Raises
+        NoReplyError for a content of no known form."""
+        if not isinstance(self.message.get("content"), str | list | None):
+            raise NoReplyError("a choice of the reply has a content that is no text")
         text = message_text(self.message) or ""
         end = finish_reason(self.finish_reason)
         if self.message.get("refusal") and not text:
             end = "refusal"
-        if names_an_error(self.error):
+        if names_an_error(self.error) or is_error_body(text):
             end = "error"
         return Response(
             problem=problem, sample=sample, text=text, finish_reason=end, n_tokens=n_tokens
@@ -79,6 +82,9 @@ class _Choice(BaseModel):
         """Say why it is no response, if it has failed."""
         if names_an_error(self.error):
             return message_of({"error": self.error})
+        text = message_text(self.message) or ""
+        if is_error_body(text):
+            return message_of(parse_json(text.encode()))
         return f"finish_reason {shortened(str(finish_reason(self.finish_reason)))}"
 
 
@@ -87,6 +93,8 @@ class _Said(BaseModel):
 
     error: object = None
     message: object = None
+    detail: object = None
+    """What FastAPI names the message."""
     param: object = None
     """The parameter that it is about."""
 
@@ -105,8 +113,8 @@ def read_reply(body: bytes, problem: Problem) -> Reply:
     if names_an_error(completion.error):
         raise NoReplyError(message_of(value))
     if not completion.choices:
-        said = _Said.model_validate(value).message
-        raise NoReplyError(str(said or "the reply has no choices"))
+        said = _Said.model_validate(value)
+        raise NoReplyError(str(said.message or said.detail or "the reply has no choices"))
     is_single = len(completion.choices) == 1
     n_tokens = completion.tokens
     responses: list[Response] = []

@@ -71,6 +71,8 @@ OPTIONAL = {
     "max_tokens": "responses end at a limit of its own",
 }
 """Parameters that a request can do without, and what that means."""
+_OF_SAMPLES = re.compile(r"(?<!\w)(choice|completion)s?(?!\w)")
+"""What a refusal of `n` may say that does not name it: llama.cpp allows `one completion choice`."""
 _OF_THE_PROMPT = re.compile("context|too (long|large)")
 """What a refusal says of a prompt that is too long, which may name `max_tokens` too."""
 HAND_OVER_SECONDS = 0.1
@@ -506,12 +508,14 @@ class _Asking:
 
 
 def refused_parameter(reason: str, body: Mapping[str, object]) -> str | None:
-    """Return the parameter of a body that a refusal names. Return None if it names none that can be
-    left out, or speaks of the prompt."""
+    """Return the parameter of a body that a refusal names, or `n` if it names none and speaks of
+    choices. Return None if none can be left out, or if it speaks of the prompt."""
     if _OF_THE_PROMPT.search(reason.lower()):
         return None
-    names = (name for name in OPTIONAL if name in body)
-    return next((name for name in names if re.search(rf"(?<!\w){name}(?!\w)", reason)), None)
+    for name in OPTIONAL:
+        if name in body and re.search(rf"(?<!\w){name}(?!\w)", reason):
+            return name
+    return "n" if "n" in body and _OF_SAMPLES.search(reason) else None
 
 
 def seconds_told(headers: Mapping[str, str]) -> float | None:

@@ -23,6 +23,8 @@ from rlvr_cli.runs.stored import PROBLEMS, read_steps
 from rlvr_cli.training.record import StepResult
 
 _NUMBER = re.compile(r"step-(\d{1,9})\Z", re.ASCII)
+_ROLLOUTS = re.compile(r"(tokens-|held-out-)?step-\d{6,9}\.jsonl?", re.ASCII)
+"""The names of the files of a step."""
 _EXISTS = "--out {0}: it exists already; name another directory, or go on with --resume {0}"
 
 
@@ -80,11 +82,13 @@ class RunDirectory:
 
     def rollouts_error(self, step: int) -> str | None:
         """Describe what was changed in the rollouts up to that step. Return None if nothing was."""
-        later = [path.name for path in self._rollouts_after(step)]
+        later = {path.name for path in self._rollouts_after(step)}
+        present = {path.name for path in self._rollouts.glob("*.json*")}
         return files.integrity_error(
             self._rollouts,
             lambda name: name not in later,
-            needed=(),
+            # A checkpoint comes after the lines of its files, unless a power cut took them.
+            needed=[name for name in sorted(present - later) if _ROLLOUTS.fullmatch(name)],
             read=files.read_growing_manifest,
         )
 

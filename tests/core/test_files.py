@@ -206,6 +206,7 @@ def test_what_differs_from_the_manifest_is_named(tmp_path):
 def test_a_file_may_be_as_large_as_is_said(tmp_path):
     (tmp_path / "a").write_text("abc")
     assert read_regular(tmp_path / "a", 3) == b"abc"
+    assert read_regular(tmp_path / "a", 1 << 60) == b"abc"  # whose bytes nothing could reserve
     with pytest.raises(OSError, match="larger than 2 bytes") as raised:
         read_regular(tmp_path / "a", 2)
     assert (raised.value.errno, raised.value.filename) == (errno.EFBIG, str(tmp_path / "a"))

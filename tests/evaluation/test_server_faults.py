@@ -55,6 +55,9 @@ FAULTS = {
     "an old error of vLLM": http({"object": "error", "message": "engine is dead", "code": 500}),
     "cut JSON": http(json.dumps(GOOD).encode()[:-9]),
     "a cut body": http(json.dumps(GOOD).encode()[:-9], length=500),
+    "an error as the text": http(completion(*[choice('{"error": {"message": "502"}}')] * 2)),
+    "a content of no form": http(completion(*[choice({"value": "\\boxed{2}"})] * 2)),
+    "an error of FastAPI": http({"detail": "no worker"}),
     "no choices": http(completion()),
     "null for choices": http({"choices": None}),
     "a choice without a message": http({"choices": [{"finish_reason": "stop"}]}),
@@ -76,6 +79,9 @@ REASONS = {
     "an error beside choices": "late",
     "an old error of vLLM": "engine is dead",
     "cut JSON": "the reply is no JSON",
+    "an error as the text": "502",
+    "a content of no form": "a choice of the reply has a content that is no text",
+    "an error of FastAPI": "no worker",
     "no choices": "the reply has no choices",
     "500": "500 out of luck",
 }
@@ -198,6 +204,7 @@ def test_a_reply_that_drips_is_cut_off_and_tried_again():
     [
         ("n", "n > 1 is not supported", 400),
         ("n", {"loc": ["body", "n"], "msg": "extra fields not permitted"}, 422),
+        ("n", "Only one completion choice is allowed", 400),
         ("seed", "Unrecognized request argument supplied: seed", 400),
         ("seed", "property 'seed' is unsupported", 422),
         ("temperature", "Unsupported value: 'temperature' must be 1", 400),
@@ -248,6 +255,20 @@ def test_two_parameters_may_be_refused():
 )
 def test_what_refuses_the_prompt_refuses_no_parameter(reason):
     assert refused_parameter(reason, {"n": 2, "seed": 1, "max_tokens": 9000}) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "name"),
+    [
+        ("400 multiple choices are not supported", "n"),
+        ("400 this server gives one completion for each request", "n"),
+        ("400 seed is of no use for chat completions", "seed"),
+        ("400 tool_choice is not supported", None),
+    ],
+)
+def test_a_refusal_of_several_samples_may_not_name_n(reason, name):
+    assert refused_parameter(reason, {"n": 2, "seed": 1}) == name
+    assert refused_parameter(reason, {}) is None
 
 
 def test_a_parameter_stays_if_the_request_fails_without_it_too(caplog):

@@ -131,7 +131,7 @@ JSONL = [
     bad_line("no answer", '{"problem": "q"}\n', "no field answer"),
     bad_line("an empty problem", line(problem=" \n\t"), "not a text with something"),
     bad_line("a problem that is a list", line(problem=["q"]), "not a text with something"),
-    bad_line("a problem that is an object", line(problem={"q": 1}), "not a text with something"),
+    bad_line("a problem that is an object", line(problem={"q": 1}), "it has problem.q"),
     bad_line("a lone surrogate", '{"problem": "\\ud800", "answer": 1}', "lone surrogate"),
     refused("an id twice", "p.jsonl", line(id="a") + line(id="a", problem="r"), "id a is that of"),
     refused("two golds", "p.jsonl", line() + line(answer=3), "two different gold answers"),
@@ -162,7 +162,7 @@ GOLDS = [
     gold("a text too long", "1 + " * LONGEST_ANSWER, "longer than"),
     gold("blank", " \n ", "empty"),
     gold("true", True, "neither a text nor a number"),
-    gold("an object", {"a": 1}, "neither a text nor a number"),
+    gold("an object", {"a": 1}, "answer is an object, .* name the value"),
     gold("an empty list", [], "neither a text nor a number"),
     gold("a list in a list with an object", [[{}]], "neither a text nor a number"),
     bad_line("gold: NaN", '{"problem": "q", "answer": NaN}', "not a finite"),
@@ -178,8 +178,10 @@ TABLES = [
     refused(
         "csv: a column twice", "p.csv", "problem,answer,answer\nq,1,2\n", "answer stands twice"
     ),
-    refused("csv: not UTF-8", "p.csv", b"problem,answer\n\xff,1\n", "cannot be read"),
-    refused("csv: a field too long", "p.csv", "problem,answer\n" + "q" * 200_000 + ",1\n", "field"),
+    refused("csv: not UTF-8", "p.csv", b"problem,answer\n\xff,1\n", "not UTF-8"),
+    refused(
+        "csv: a field too long", "p.csv", "problem,answer\n" + "q" * 200_000 + ",1\n", "cannot fit"
+    ),
     refused("csv: a zero device", "p.csv", link_to("/dev/zero"), "a line of more than"),
     refused(
         "csv: a column over two lines",
@@ -188,7 +190,9 @@ TABLES = [
         "no field answer; it has question, x y: name",
     ),
     refused("csv: no answer", "p.csv", "problem\nq\n", "no field answer"),
-    refused("csv: an open quote", "p.csv", 'problem,answer\n"q,1\n' + "x" * 200_000, "cannot be"),
+    refused(
+        "csv: an open quote", "p.csv", 'problem,answer\n"q,1\n' + "x" * 200_000, "answer is null"
+    ),
     refused("csv: more fields than columns", "p.csv", "problem,answer\nq,1,2,3\n", "4 cells for 2"),
     refused("parquet: text", "p.parquet", "not parquet", "p.parquet: cannot be read"),
     refused("parquet: empty", "p.parquet", b"", "p.parquet: cannot be read"),

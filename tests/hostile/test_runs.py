@@ -493,10 +493,10 @@ PROBLEMS = [
     goes_on("a rollout gone", lambda place: (place / ROLLOUT).unlink(), f"{CHANGED}.*No such file"),
     goes_on("a rollout that is a FIFO", fifo(ROLLOUT), f"{CHANGED}.*not a regular file"),
     goes_on("a link as a rollout of before", link(ROLLOUT, "../../outside/kept"), f"{CHANGED}"),
-    goes_on("their checksums torn", tear("run/rollouts/manifest.json"), f"{CHANGED}.*cannot be"),
+    goes_on("their checksums torn", tear("run/rollouts/manifest.jsonl"), f"{CHANGED}.*lists no"),
     goes_on(
         "a link as their checksums",
-        link("run/rollouts/manifest.json", "../../outside/kept"),
+        link("run/rollouts/manifest.jsonl", "../../outside/kept"),
         CHANGED,
     ),
     goes_on(

@@ -208,3 +208,7 @@ def test_a_torn_line_of_the_manifest_does_not_count(run):
     for bad in (b"{}\n", b'{"file": 1, "sha256": ""}\n', b"[1]\n", b"\xff\n"):
         path.write_bytes(bad)
         assert run.rollouts_error(3) == "manifest.json cannot be read"
+    *earlier, last = whole.splitlines(keepends=True)
+    path.write_bytes(b"".join(earlier) + last[:-1])  # of a step that has its checkpoint
+    assert run.rollouts_error(3) == "manifest.json lists no step-000003.jsonl"
+    assert run.rollouts_error(2) is None
