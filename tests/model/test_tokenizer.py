@@ -60,9 +60,10 @@ def with_parts(**parts):
 def test_a_tokenizer_that_explodes_is_refused(part, model_type, tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizer, "TRIAL_BYTES", 256 << 20)
     model = model_at(tmp_path / "m", with_parts(**PARTS[part]), config(model_type=model_type))
+    before = set(descendants())  # workers of earlier tests
     with pytest.raises(UserError, match=r"^its tokenizer cannot be used: on 4,000 characters of "):
         load_tokenizer(model, model)
-    assert not descendants()
+    assert set(descendants()) <= before
 
 
 def test_a_normalizer_that_explodes_over_a_token_of_its_own_is_refused(tmp_path, monkeypatch):
