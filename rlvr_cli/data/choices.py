@@ -9,7 +9,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from rlvr_cli.core.text import shortened
 from rlvr_cli.data.golds import listed, no_answer, plain_number
@@ -31,14 +31,19 @@ OTHER_KEYS = (
     "answer_index",
     "answer_idx",
     "answer_label",
+    "answer_letter",
     "cop",
 )
 """Fields that name the right option, after those of any gold answer."""
 _LISTS = ("choices", "options", "endings", "question.choices", "answer_choices")
+_MAY_BE_OPTIONS = re.compile(r"answer|choice|option|candidate", re.IGNORECASE)
+"""Names of fields that may hold options."""
 _TEXTS = ("text", "content", "value")
 _LABELS = ("label", "key", "letter", "id")
-_COLUMN = re.compile(r"(?P<family>|(?:option|choice|ending|op|sol)_?)(?P<mark>[a-j]|\d)")
-"""A column for each option. Without a family, at least three letters are options."""
+_COLUMN = re.compile(
+    r"(?P<family>|(?:option|choice|ending|op|sol)_?|answer_?(?=[a-j]))(?P<mark>[a-j]|\d)"
+)
+"""A column for each option. Without a family, at least three letters may be options."""
 _WRONG = re.compile(r"(?:incorrect|wrong)_answers?(?:_?\d+)?|distractors?(?:_?\d+)?")
 _RIGHT = ("correct_answer", "answer")
 _LABELED = re.compile(r"\s*\(?\s*([A-Za-z])\s?[).:：]\s*(.*)", re.DOTALL)
@@ -66,9 +71,17 @@ class Options:
     def under(self, question: str) -> str:
         """Return the question with its options under it, unless it has them in its text."""
         pairs = tuple(zip(LETTERS, self.texts, strict=False))
-        marked = [rf"\b{letter}[).:]\s*{re.escape(text)}" for letter, text in pairs]
+        are_letters = all(letter == text for letter, text in pairs)
+        marked = [
+            rf"\b{letter}[).:]\s*{'' if are_letters else re.escape(text)}" for letter, text in pairs
+        ]
         if all(re.search(pattern, question) for pattern in marked):
             return question
+        if are_letters:
+            raise BadRowError(
+                f"field {self.path} has only the letters of the options, and the question has not "
+                "their texts: write them under it"
+            )
         lines = [f"{letter}. {text}" for letter, text in pairs]
         return "\n".join([question.rstrip(), *lines])
 
@@ -145,9 +158,21 @@ def options_of(row: Mapping[str, object], question: str) -> Options | None:
         values = [row[key] for key in keys]
         while values and values[-1] is None:
             values.pop()
+        if len(keys[0]) == 1 and not _are_options(row, keys):
+            continue
         if len(values) > 1 and all(isinstance(value, str | int | float) for value in values):
             return _checked(Options(f"{keys[0]} to {keys[-1]}", tuple(map(_text, values))))
     return _named_options(row, sources.wrong, question)
+
+
+def _are_options(row: Mapping[str, object], keys: Sequence[str]) -> bool:
+    """Return whether columns that are called a, b and c are options, and no numbers of a problem:
+    they are texts in capital letters, or another field names one of them."""
+    if all(key.isupper() and isinstance(row[key], str) for key in keys):
+        return True
+    others = [value for key, value in row.items() if key not in keys and isinstance(value, str)]
+    named = [match[1] for match in map(_LETTER.fullmatch, others) if match]
+    return any(key_of(dict.fromkeys(keys), letter) is not None for letter in named)
 
 
 @dataclass(frozen=True)
@@ -207,18 +232,20 @@ def _listed_options(value: object, path: str) -> Options | None:
 
 
 def _options_of_object(value: Mapping[str, object], path: str) -> Options | None:
-    """Return the options of `{text: […], label: […]}` or of `{A: …, B: …}`. Return None for any
-    other object, which is no list of options."""
+    """Return the options of `{text: […], label: […]}`, of `{A: …, B: …}`, or of texts by other
+    keys in their order. Return None for any other object, which is no list of options."""
     texts = value_at(value, "text")
     labels = value_at(value, "label")
     if isinstance(texts, list) and isinstance(labels, list) and len(texts) == len(labels):
         return _checked(Options(path, tuple(map(_text, texts)), tuple(map(_label, labels))))
     parts = {key: part for key, part in value.items() if part is not None}
     names = [_label(key) for key in parts]
-    if len(names) < 2 or sorted(names) not in (list(LETTERS[: len(names)]), _numbers(len(names))):
+    is_lettered = sorted(names) in (list(LETTERS[: len(names)]), _numbers(len(names)))
+    are_texts = all(isinstance(part, str) for part in parts.values())
+    if len(names) < 2 or not (is_lettered or are_texts):
         return None
     by_name = {_label(key): _text(part) for key, part in parts.items()}
-    ordered = tuple(sorted(names))
+    ordered = tuple(sorted(names) if is_lettered else names)
     return _checked(Options(path, tuple(by_name[name] for name in ordered), ordered))
 
 
@@ -307,7 +334,7 @@ def _without_labels(texts: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _split(text: str) -> tuple[str, ...]:
-    """Split a text such as `a ) 38 , b ) 27` at its letters in order."""
+    """Split a text such as `a ) 38 , b ) 27` at its letters in order. Return none without any."""
     starts = []
     ends = []
     position = 0
@@ -319,19 +346,45 @@ def _split(text: str) -> tuple[str, ...]:
         starts.append(match.end())
         ends.append(match.start())
         position = match.end()
+    if not starts:
+        return ()
     return tuple(
         text[start:end].strip().strip(",;[]'\"").strip()
         for start, end in zip(starts, [*ends[1:], len(text)], strict=True)
     )
 
 
-def lacks_options(row: Mapping[str, object], question: str, gold: str) -> bool:
-    """Return whether the field of the options is empty although the gold answer is a letter, and
-    the question has no options in its text."""
-    is_empty = any(value_at(row, path) in ([], {}, "") for path in _sources(tuple(row)).lists)
-    if not is_empty or len(gold) != 1 or gold not in LETTERS:
-        return False
-    return re.search(rf"\b{gold}[).:]", question) is None
+def lacks_options(row: Mapping[str, object], question: str, gold: str, path: str) -> bool:
+    """Return whether a gold answer names an option that the question has not.
+
+    It is a letter, or the number of a `label`, beside a field of options that is empty, or beside a
+    list that was not read as options.
+    """
+    is_letter = len(gold) == 1 and gold in LETTERS
+    if is_letter and re.search(rf"\b{gold}[).:]", question) is None:
+        return _has_empty_options(row) or _has_unread_options(row)
+    return path == "label" and _NUMBER.fullmatch(gold) is not None and _has_unread_options(row)
+
+
+def _has_empty_options(row: Mapping[str, object]) -> bool:
+    lists = _sources(tuple(row)).lists
+    return any(row[key] in ([], {}, "", None) for key in map(partial(key_of, row), lists) if key)
+
+
+def _has_unread_options(row: Mapping[str, object]) -> bool:
+    """Return whether a row, or an object in it, has a list of texts with the name of options."""
+    fields = [*row.items()]
+    for value in row.values():
+        if isinstance(value, Mapping):
+            fields += value.items()
+    return any(
+        isinstance(value, list | tuple)
+        and len(value) > 1
+        and _MAY_BE_OPTIONS.search(str(key)) is not None
+        and all(isinstance(part, str | int | float) for part in value)
+        and not all(_LETTER.fullmatch(str(part)) for part in value)
+        for key, value in fields
+    )
 
 
 def reading_of(readings: Iterable[str]) -> str:

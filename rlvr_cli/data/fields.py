@@ -35,6 +35,9 @@ from verifiers.names import ANSWERS, DERIVATIONS, OTHER_RESPONSES, RESPONSES
 PROBLEMS = (
     "problem",
     "body+question",
+    "context+question",
+    "passage+question",
+    "article+question",
     "question",
     "prompt",
     "instruction+input",
@@ -43,6 +46,7 @@ PROBLEMS = (
     "messages",
     "context_messages",
     "responses_create_params.input",
+    "context+query",
     "query",
 )
 """The paths at which a problem is looked for, in this order."""
@@ -215,10 +219,11 @@ class FieldReader:
         else:
             text = options.under(text)
             gold, readings = self._choice(row, options, need_answer)
-        if gold.answer and choices.lacks_options(row, text, gold.answer):
+        is_choice = options is None and scored is None and gold.answer is not None
+        if is_choice and choices.lacks_options(row, text, gold.answer or "", gold.path or ""):
             raise BadRowError(
-                f"the gold answer is {gold.answer}, and the row has no options: the field of the "
-                "options is empty"
+                f"the gold answer is {gold.answer}, and the row has no options that can be read: "
+                "write them as a list of texts in a field called options"
             )
         id_path, problem_id = self._problem_id(row)
         self._problem.sources[source] += 1
@@ -542,8 +547,8 @@ class FieldReader:
             if other_path in LAST or not (is_derived or _rank(other_path) == rank):
                 continue
             stated = _stated(value, self._rule(other_path, chat_path), other_path)
-            if stated is None:
-                continue
+            if stated is None or (is_derived and _is_letter(stated) != _is_letter(answer)):
+                continue  # the letter of a choice and its value are not compared
             contradiction = _Contradiction(place, path, answer, other_path, stated)
             is_equal = stated == answer or _are_equal(answer, stated)
             if is_derived:
@@ -619,6 +624,13 @@ def _stated(value: object, rule: GoldRule, path: str) -> str | None:
 
     is_mere_line = rule == "long" and not found_at and not re.search(r"\d", answer)
     return None if is_mere_line or gold_value(answer) is None else answer
+
+
+def _is_letter(answer: str) -> bool:
+    """Return whether an answer is the letter of a choice, maybe with its text."""
+    from verifiers.grammar.normalize import choices as letters_of
+
+    return bool(letters_of(answer))
 
 
 def _are_equal(answer: str, stated: str) -> bool:

@@ -1,5 +1,6 @@
 """Read the gold answer in a field: a value, the last box, what follows `####`, or a statement."""
 
+import json
 import math
 import re
 from decimal import Decimal
@@ -59,6 +60,8 @@ def gold_and_place(
     """
     if isinstance(value, str):
         value = listed(value)
+    if isinstance(value, list) and _is_matrix(value):
+        return json.dumps(value), ""
     if isinstance(value, list | tuple) and value and rule not in ("hashes", "boxed"):
         return ", ".join(gold_and_place(part, rule, field)[0] for part in value), ""
     if isinstance(value, Decimal):
@@ -78,6 +81,16 @@ def gold_and_place(
     if len(text) > LONGEST_ANSWER:
         raise BadRowError(f"field {field} is longer than {LONGEST_ANSWER} characters")
     return text, place
+
+
+def _is_matrix(value: list[object]) -> bool:
+    """Return whether a list has rows of several numbers."""
+    return bool(value) and all(
+        isinstance(row, list)
+        and len(row) > 1
+        and all(isinstance(part, int | float) and math.isfinite(part) for part in row)
+        for row in value
+    )
 
 
 def _text_and_place(field_text: str, rule: GoldRule, field: str) -> tuple[str, str]:
@@ -137,7 +150,7 @@ def refuse_object(value: object, field: str) -> None:
     if isinstance(value, dict) and value:
         text = shortened(repr(value)[:_SHOWN_OBJECT])
         keys = [key for key, part in value.items() if isinstance(part, str | int | float)]
-        name = shortened(str(keys[0])) if keys else "NAME"
+        name = shortened(str(keys[0])) if len(keys) == 1 else "NAME"
         raise BadRowError(
             f"field {field} is an object, {text}: name the value in it that is the gold answer, "
             f"--field answer={field}.{name}, or give a --reward of your own with --answers none"

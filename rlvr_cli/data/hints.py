@@ -73,8 +73,11 @@ class Hints:
         elif field == "answer" and not has_responses:
             known = known - set(RESPONSES)
         patterns = _SIMILAR[field][:1] if has_responses else _SIMILAR[field]
+        fields = list(leaves(rows[0]))
+        if field == "problem" and len(rows) == 1:  # without others to differ from
+            fields.sort(key=lambda leaf: len(str(leaf.value)), reverse=True)
         for pattern in patterns:
-            for leaf in leaves(rows[0]):
+            for leaf in fields:
                 is_position = field != "id" and _POSITION.search(leaf.path)
                 if leaf.path.lower() in known or is_position or not pattern.search(leaf.path):
                     continue

@@ -12,6 +12,7 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem
 from rlvr_cli.data.golds import no_answer
 from rlvr_cli.data.paths import BadRowError, key_of, parsed_json, value_at
+from verifiers.names import ANSWERS
 
 _ERRORS = ("error", "response.body.error")
 """The paths at which a row may say that something failed."""
@@ -20,15 +21,17 @@ _MEDIA = re.compile(
 )
 """Fields that hold what a text policy cannot see."""
 _MEDIA_MARK = re.compile(r"<(?:image|video|audio)(?:[_ ]?\d+)?>|<\|(?:image|video|audio)_pad\|>")
-NUMBER = re.compile(r"[-+\d.e%]*", re.IGNORECASE)
+TOLERANCES = re.compile(r"[-+±\d.,;e%\s]*", re.IGNORECASE)
+"""Numbers in a field for errors: the tolerances of answers."""
 _LONGEST_OPENING = 200
 """Characters of the beginning of a response that a row may give."""
 _ENDS = ("\\boxed", "####", "</think>", "</answer>")
 """What only a response that has ended holds."""
 _OPENING_SHARE = 0.5
 """Share of the rows that must end with the same text, for it to be an opening."""
-_MOSTNUMBERS = 16
-_GROUND_TRUTH = "reward_model.ground_truth"
+_MOST_NUMBERS = 16
+_TASKS = (*(path for path in ANSWERS if "." in path), *ANSWERS)
+"""The paths of an object that may be a task, in the order of golds."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -91,11 +94,11 @@ def _has_media(value: object) -> bool:
 
 
 def error_in(row: Mapping[str, object]) -> str | None:
-    """Return in short what a row says has failed. Return None if it says nothing: a number is the
-    tolerance of an answer (OlympiadBench)."""
+    """Return in short what a row says has failed. Return None if it says nothing: numbers are
+    the tolerances of answers (OlympiadBench)."""
     for path in _ERRORS:
         error = value_at(row, path)
-        if isinstance(error, str) and (no_answer(error) or NUMBER.fullmatch(error.strip())):
+        if isinstance(error, str) and (no_answer(error) or TOLERANCES.fullmatch(error)):
             continue
         if isinstance(error, Mapping) and not any(error.values()):
             continue
@@ -108,14 +111,15 @@ def scored_task(row: Mapping[str, object], text: str) -> ScoredTask | None:
     """Return the task of countdown: reach a target with each of the numbers once. Return None for
     any other row.
 
-    It has `numbers` (or `nums`) and `target` in verl's ground truth, or as fields of the row beside
-    a text that names all of them.
+    It has `numbers` (or `nums`) and `target` in an object that is the gold answer, or as fields of
+    the row beside a text that names all of them.
     """
-    truth = value_at(row, _GROUND_TRUTH)
-    if isinstance(truth, str):
-        truth = parsed_json(truth)
-    if isinstance(truth, Mapping):
-        return _countdown(truth, text, _GROUND_TRUTH)
+    for path in _TASKS:
+        truth = value_at(row, path)
+        if isinstance(truth, str) and truth.lstrip().startswith("{"):
+            truth = parsed_json(truth)
+        if isinstance(truth, Mapping):
+            return _countdown(truth, text, path)
     task = _countdown(row, text, "target") if key_of(row, "target") is not None else None
     return task if task is not None and task.numbers <= set(_DIGITS.findall(text)) else None
 
@@ -124,7 +128,7 @@ def _countdown(holder: Mapping[str, object], text: str, path: str) -> ScoredTask
     """Return the task of an object that has numbers and a target, and None for any other."""
     target = value_at(holder, "target")
     numbers = value_at(holder, "numbers") or value_at(holder, "nums")
-    if not isinstance(numbers, list) or not 0 < len(numbers) <= _MOSTNUMBERS:
+    if not isinstance(numbers, list) or not 0 < len(numbers) <= _MOST_NUMBERS:
         return None
     if type(target) is not int or not all(type(number) is int for number in numbers):
         return None

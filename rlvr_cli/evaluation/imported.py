@@ -48,7 +48,7 @@ from rlvr_cli.data.shapes import (
     rows_inside,
     shape_of,
 )
-from rlvr_cli.data.signs import NUMBER
+from rlvr_cli.data.signs import TOLERANCES
 from rlvr_cli.data.sources import SourceRow, file_rows, json_rows, numbered
 from rlvr_cli.evaluation.join import ORDER, ProblemIndex
 from verifiers import Format, Verifier
@@ -369,7 +369,7 @@ def names_an_error(value: object) -> bool:
         return any(map(names_an_error, value))
     if isinstance(value, str):
         text = value.strip().lower()
-        return text not in NO_ERROR and not NUMBER.fullmatch(text)
+        return text not in NO_ERROR and not TOLERANCES.fullmatch(text)
     return value is True
 
 

@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 
 JSON_ANSWER = re.compile(
-    r'[{,]\s*"(?:final[ _]?)?answer"\s*:\s*'
+    r'[{,]\s*"(?:final[ _]?)?answers?"\s*:\s*'
     r'("(?:[^"\\]|\\.)*"|\[[^\[\]{}]*\]|\{[^{}]*\}|[^\s,{}\[\]"]{1,60})\s*(?=[,}])',
     re.I | re.S,
 )

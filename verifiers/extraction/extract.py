@@ -30,25 +30,28 @@ BOLD = re.compile(r"(?<![\w)\]}])\*\*|\*\*(?![\w(])")
 HEADING = re.compile(r"[:：\n][\s*_=-]*$")
 IS = re.compile(r"(?:\b(?:is|are|was|were|equals?|be)\b|[:=]|是|为|為)\s*(?:(?:an?|the)\s+)?", re.I)
 # "The answer is correct." judges an answer and does not state one.
-SENTENCE = re.compile(r"(?:\\text\s*\{)?([A-Z][a-z]*(?: [^\s={}]+){3,})\}?\s*")  # in a box
+# A sentence in a box or in JSON. Its words may stand in \\text, which is taken off first.
+SENTENCE = re.compile(r"[A-Z][a-z]*(?:\s+(?:\\\$)?[^\s={}<>\\]+){3,}\s*")
+TEXT = re.compile(r"\\text\s*\{([^{}]*)\}")
 CHECKED = re.compile(r"(?:indeed |also )?(?:correct|right|verified|confirmed|consistent)\W*", re.I)
 YES_OR_NO = re.compile(r"\W{0,9}(yes|no|true|false)\s*[.,;:!—–]", re.I)
 CHOICE_IN_PROSE = re.compile(
-    r"\(([A-J])\)|(?<![A-Za-z.'’\\(])([B-HJ])(?=[).,:*\s。]|$)(?!['’])"
+    r"\(([A-J])\)|(?<![A-Za-z.'’\\(])([B-HJ])(?=[).,:*\s。，；]|$)(?!['’])"
     r"|\b(?:option|choice|is|:)\s\**([A-J])\b"
 )
 _LETTER = r"(?:option |choice )?[*_(]{0,4}[A-J](?![\w'’])[*_)]{0,4}"
-_LETTERS = rf"{_LETTER}(?:(?:\s*[,/&、]|\s*(?:and|or)\b|\s*[和或])+\s*{_LETTER})*"
+_LETTERS = rf"{_LETTER}(?:(?:\s*[,/&、]|\s*(?:and|n?or)\b|\s*[和或])+\s*{_LETTER})*"
+JOINED_LETTERS = re.compile(rf"(?<![\w'’\\]){_LETTERS}")
 # The letters after "is", or before "is correct".
 STATED = re.compile(
-    rf"(?:\b[Ii]s\b:?|(?:must|should|will|would|to) be\b|是)\s*(?:the )?({_LETTERS})"
-    rf"|(?<![\w'’])({_LETTERS})\s*(?:\bis\b|是)\s*(?:indeed |also )?"
+    rf"(?:\b[Ii]s\b:?|(?:must|should|will|would|to) be\b|(?<!不)是)\s*(?:the )?({_LETTERS})"
+    rf"|(?<![A-Za-z0-9_'’])({_LETTERS})\s*(?:\bis\b|是)\s*(?:indeed |also )?"
     r"(?:the )?(?:only )?(?:correct|right|best|true|answer|正确)"
 )
 letters_of = lru_cache(maxsize=4096)(choices)  # a gold is the same for many responses
 LETTER = re.compile(r"(?<!\w)[A-J](?!\w)")
 # It cannot be (B): a letter that does not follow right after the verb is not stated.
-UNDECIDED = re.compile(r"\b(?:be|is|are|isn['’]t|aren['’]t)\b[^,.;]*$")
+UNDECIDED = re.compile(r"\b(?:be|is|are|isn['’]t|aren['’]t)\b[^,.;]*$|不是[^，。；]*$")
 
 
 class Extraction(NamedTuple):
@@ -91,6 +94,7 @@ def extract(
     if format != "boxed":
         in_json = containers.json_answers(text[spans[-1].end :] if spans else text)
         if in_json:
+            in_json[-1] = _inside_sentence(in_json[-1], gold)
             return _last(in_json, "last JSON answer")
     is_letter = bool(letters_of(gold))
     if is_letter:  # to which a box that is no letter is no answer
@@ -124,10 +128,17 @@ def _boxed_answer(text: str, spans: list[marks.Span], gold: str) -> Extraction:
     if len(spans) > 1 and members(gold) == len(spans) and max(map(members, contents)) == 1:
         return Extraction(", ".join(contents), "all boxes")
     answers = [prose.answer_text(text, group) for group in prose.groups(text, spans)]
-    sentence = SENTENCE.fullmatch(answers[-1])
-    if sentence:
-        answers[-1] = _marked(sentence[1], "####")
+    answers[-1] = _inside_sentence(answers[-1], gold)
     return _last(answers, "last box")
+
+
+def _inside_sentence(answer: str, gold: str) -> str:
+    """Return the only value of a sentence, unless the gold answer is one too. Return any other text
+    unchanged."""
+    sentence = SENTENCE.fullmatch(TEXT.sub(r"\1", answer))
+    if sentence is None or SENTENCE.fullmatch(TEXT.sub(r"\1", gold)):
+        return answer
+    return _marked(sentence[0], "####")
 
 
 def _last(answers: list[str], place: str) -> Extraction:
@@ -165,6 +176,8 @@ def _prose_answer(text: str, *, cut_off: bool, is_letter: bool) -> Extraction:
         if not following or CHECKED.fullmatch(following[0]):
             continue
         answer = _marked(following[0], statement[0])
+        if is_letter and not _states(answer, is_letter=True):
+            answer = _first_letters(following[0]) or answer
         if _states(answer, is_letter=is_letter):
             answers.append(answer)
         else:  # "Answer: Let's think step by step." states nothing
@@ -176,6 +189,14 @@ def _prose_answer(text: str, *, cut_off: bool, is_letter: bool) -> Extraction:
         return unread if unread.text else Extraction(None, "cut off before an answer was marked")
     unmarked = _unmarked_answer(text, is_letter=is_letter)
     return unread if unread.text and unmarked.text is None else unmarked
+
+
+def _first_letters(sentence: str) -> str | None:
+    """Return the letters with which a sentence begins, C of "C (11 is prime, D is not)"."""
+    letters = JOINED_LETTERS.match(sentence) if CHOICE_IN_PROSE.match(sentence) else None
+    if letters is None or "=" in sentence[letters.end() : letters.end() + 2]:  # D = 5t
+        return None
+    return ", ".join(LETTER.findall(letters[0]))
 
 
 def _states(answer: str, *, is_letter: bool) -> bool:
@@ -231,7 +252,13 @@ def _stated(sentence: str) -> str | None:
     if not named:
         return None
     last = named[-1]
-    return "" if UNDECIDED.search(sentence[: last.start()]) else last[last.lastindex or 0]
+    if UNDECIDED.search(sentence[: last.start()]):
+        return ""
+    end = last.end(last.lastindex or 0)
+    for letters in JOINED_LETTERS.finditer(sentence):
+        if letters.start() < end <= letters.end():
+            return ", ".join(LETTER.findall(letters[0]))
+    return last[last.lastindex or 0]
 
 
 def _last_sentence_answer(all_sentences: list[str], *, is_letter: bool) -> Extraction:

@@ -23,7 +23,9 @@ _NOUN = (
     r"(?:answer|ans|correct (?:option|choice))\b"
     rf"|\b(?:{_ABROAD})\b|答案|答え|정답|^\W{{0,6}}A(?=\s?[:：]))"
 )
-_VERB = r"(?:\b(?:is|are|ist|es|est)\b|(?<=\s)[éè](?=\s)|是|为|為|は|은)(?:[\s*_]{0,9}[:：])?"
+_VERB = (
+    r"(?:\b(?:is|are|ist|es|est)\b|(?<=\s)[éè](?=\s)|(?<!不)[是为為]|は|은)(?:[\s*_]{0,9}[:：])?"
+)
 _BRACKETED = (
     r"[【\[［〔〖「]\s{0,3}(?:(?:the |final |correct )?answer|(?:正确|参考|最终)?答案?)"
     r"\s{0,3}[】\]］〕〗」]\s{0,3}[:：]?"

@@ -28,7 +28,7 @@ NAME = r"(?:[A-Za-z](?:_\{?\w{1,3}\}?)?\s{0,3}(?:=|\\in(?![a-z]))\s{0,3})"
 NAME_BEFORE = re.compile(rf"{NAME}$")
 JOINER = re.compile(  # atomic groups: Python 3.11.2 misses matches of possessive ones
     r"(?>(?:\n\s*(?:[-*•]|\d\d?[.)])\s|[\s,;.$&，、；]|\\[()\[\],;! ]|\\q?quad"
-    r"|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b|\\cup"
+    r"|\\text\s*\{\s*,?\s*(?:and|or)\s*\}|\b(?:and|or)\b|和|或者?|\\cup"
     rf"|{NAME})*)"
 )
 
