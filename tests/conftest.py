@@ -58,16 +58,16 @@ def jsonl(*rows: object) -> str:
 
 def invoke(*args: object, stdin: str = "") -> Result:
     """The command line in this process, which may end but not fail."""
-    done = CliRunner().invoke(app, list(map(str, args)), input=stdin)
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done
+    result = CliRunner().invoke(app, list(map(str, args)), input=stdin)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
 
 
 def refused(*args: object, stdin: str = "") -> str:
     """The one line of a mistake."""
-    done = invoke(*args, stdin=stdin)
-    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
-    (line,) = done.stderr.strip().splitlines()
+    result = invoke(*args, stdin=stdin)
+    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+    (line,) = result.stderr.strip().splitlines()
     return line
 
 
@@ -79,8 +79,8 @@ def rlvr(tmp_path: Path) -> Command:
     """Run `rlvr ARGS…` in an empty directory, piped, as a fork of this process."""
 
     def run(*args: str, stdin: str | bytes = b"") -> subprocess.CompletedProcess[str]:
-        done = forked(args, tmp_path, stdin.encode() if isinstance(stdin, str) else stdin)
-        return subprocess.CompletedProcess(args, done.rc, done.out, done.err)
+        result = forked(args, tmp_path, stdin.encode() if isinstance(stdin, str) else stdin)
+        return subprocess.CompletedProcess(args, result.rc, result.out, result.err)
 
     return run
 
@@ -138,8 +138,8 @@ def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with FileLock(shared / "finished.lock"):
         run = shared / "finished"
         if not (run / "summary.json").exists():
-            done = forked(finished_command(run), shared)
-            assert done.rc == 0, done.err
+            result = forked(finished_command(run), shared)
+            assert result.rc == 0, result.err
     return run
 
 

@@ -113,9 +113,9 @@ def on_pretended_gpu(
             finally:
                 path.write_bytes(pickle.dumps(report))
 
-    done = Fork(command, place, program=inside).done()
-    assert path.exists(), done.err
-    return done, pickle.loads(path.read_bytes())
+    result = Fork(command, place, program=inside).done()
+    assert path.exists(), result.err
+    return result, pickle.loads(path.read_bytes())
 
 
 class OnGpu(torch.Tensor):
@@ -211,7 +211,7 @@ class Mode(TorchDispatchMode):
         super().__init__()
         self.report = Report()
         self.capability = capability
-        self.emulated = {torch.ops.aten.mm.dtype: multiplied} | varlen_operators(self.attends)
+        self.emulated = {torch.ops.aten.mm.dtype: multiplied, **varlen_operators(self.attends)}
         Mode.current = self
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

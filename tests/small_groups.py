@@ -4,7 +4,9 @@ from rlvr_cli.algorithm.reward import reward
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from verifiers import Verdict, Verification
 
-RIGHT, WRONG, LATE = Verdict.CORRECT, Verdict.WRONG, Verdict.TIMEOUT
+RIGHT = Verdict.CORRECT
+WRONG = Verdict.WRONG
+LATE = Verdict.TIMEOUT
 
 
 def made_prompt(name: str = "a", answer: str | None = "1") -> Prompt:

@@ -32,7 +32,8 @@ def made_row(problem: str, sample: int, verdict: str, response: str = "", **more
         "reward": {"correct": 1.0, "timeout": None, "unparseable_gold": None}.get(verdict, -1.0),
         "verifier": "think_answer",
         "level": len(problem),
-    } | more
+        **more,
+    }
 
 
 def made_metrics(step: int, **more) -> dict:
@@ -43,11 +44,14 @@ def made_metrics(step: int, **more) -> dict:
         "verdicts": {"correct": 1, "wrong": 7},
     }
     row |= {"reward": -0.75 + step / 10, "pass@1": step / 10, "response_length": 10.0 + step}
-    return (
-        row
-        | {"entropy": 0.5, "clip_fraction": 0.01, "approx_kl": 0.002, "groups_trained": 1}
-        | more
-    )
+    return {
+        **row,
+        "entropy": 0.5,
+        "clip_fraction": 0.01,
+        "approx_kl": 0.002,
+        "groups_trained": 1,
+        **more,
+    }
 
 
 def made_figures(row: dict) -> StepFigures:

@@ -104,9 +104,9 @@ def test_what_is_stored_of_a_run_is_read_again():
     report = benchmark("claims_report")
     stored = json.loads(json.dumps(report.kept_figures(SLOW)))
     assert stored["measured"][0] == {"step": 0, "seconds": 0.0, "tokens": 0, "pass@1": 0.2}
-    again = report.run_of(stored)
-    assert again.measured == SLOW.measured
-    assert [mean_of(run, "entropy", 0, 20) for run in (again, SLOW)] == [0.5, 0.5]
+    repeated = report.run_of(stored)
+    assert repeated.measured == SLOW.measured
+    assert [mean_of(run, "entropy", 0, 20) for run in (repeated, SLOW)] == [0.5, 0.5]
 
 
 def test_an_interval_over_seeds_is_students():
@@ -132,7 +132,7 @@ def test_the_simulated_coverage_is_that_of_intervals_of_95_percent():
 
 def test_a_step_without_an_update_has_no_entropy():
     history = [{"entropy": 5.0}, {"entropy": 0.2}, *[{"no_update": "no signal"}] * 4]
-    steps = [made_figures(row | {"step": step}) for step, row in enumerate(history, 1)]
+    steps = [made_figures({**row, "step": step}) for step, row in enumerate(history, 1)]
     run = MeasuredRun([], steps)
     assert mean_of(run, "entropy", 1, 6) == pytest.approx(0.2)
     assert mean_of(run, "entropy", 2, 6) is None
@@ -163,10 +163,10 @@ def gpu_arguments(**more) -> SimpleNamespace:
 
 def test_trl_is_the_last_column_and_takes_the_engine_of_ours(monkeypatch):
     gpu_run = benchmark("gpu_run")
-    asked = []
+    requested = []
 
     def measured(column, engine, *_):
-        asked.append((column.name, engine))
+        requested.append((column.name, engine))
         return {"engine": f"{column.name}'s", "machine": "a card; torch 9", "step, seconds": 1.5}
 
     monkeypatch.setattr(gpu_run, "measured", measured)
@@ -174,8 +174,8 @@ def test_trl_is_the_last_column_and_takes_the_engine_of_ours(monkeypatch):
     args = gpu_arguments(shapes=["1.5B", "7B"], seconds=1000.0)
     columns = list(gpu_run.columns_asked(args))
     text = gpu_run.measure(columns, args).splitlines()
-    assert [name for name, _ in asked] == ["1.5B", "7B", "1.5B, TRL", "7B, TRL"]
-    assert [engine for _, engine in asked[2:]] == ["1.5B's", "7B's"]
+    assert [name for name, _ in requested] == ["1.5B", "7B", "1.5B, TRL", "7B, TRL"]
+    assert [engine for _, engine in requested[2:]] == ["1.5B's", "7B's"]
     assert text[0] == "### a card"
     assert text[4] == "| | 1.5B | 7B | 1.5B, TRL | 7B, TRL |"
     assert text[6] == "| step, seconds | 1.5 | 1.5 | 1.5 | 1.5 |"
@@ -201,7 +201,7 @@ def test_trl_takes_passes_of_one_size(rows, most, passes):
 def test_figures_are_compared_until_a_token_differs():
     """By hand: 1 % of the loss in the second step; the third step is of other tokens."""
     rows = [{"tokens_sampled": 5, "loss": loss, "entropy": 0.5} for loss in (1.0, 2.0)]
-    own = [rows[0], rows[1] | {"loss": 2.02}, {"tokens_sampled": 6, "loss": 9.0}]
+    own = [rows[0], {**rows[1], "loss": 2.02}, {"tokens_sampled": 6, "loss": 9.0}]
     others = [*rows, {"tokens_sampled": 7, "loss": 1.0}]
     gap, name, alike = benchmark("gpu_right").furthest(own, others)
     assert (pytest.approx(gap), name, alike) == (0.01, "loss", 2)
@@ -214,19 +214,19 @@ def test_the_additions_are_right_and_no_held_out_one_is_trained_on():
     for row in (row for rows in splits.values() for row in rows):
         words = row["problem"].replace(".", "").split()
         assert row["answer"] == int(words[1]) + int(words[3])
-    asked = {name: {row["problem"] for row in rows} for name, rows in splits.items()}
-    assert len(asked["train"] | asked["heldout"]) == 96 + 1024
-    assert asked["examples"] <= asked["train"]
+    requested = {name: {row["problem"] for row in rows} for name, rows in splits.items()}
+    assert len(requested["train"] | requested["heldout"]) == 96 + 1024
+    assert requested["examples"] <= requested["train"]
 
 
 def test_the_real_model_is_made_once_and_whole_or_not_at_all(monkeypatch, tmp_path):
-    made = []
+    created = []
 
     def make(work: Path) -> None:
         (work / "model").mkdir()
-        made.append(work)
+        created.append(work)
         time.sleep(0.2)
-        if len(made) == 1:
+        if len(created) == 1:
             raise OSError("the registry is away")
         (work / "model" / "config.json").write_text("{}")
 
@@ -236,7 +236,7 @@ def test_the_real_model_is_made_once_and_whole_or_not_at_all(monkeypatch, tmp_pa
         smollm.cached_model()
     with ThreadPoolExecutor(3) as pool:
         actual = {future.result() for future in [pool.submit(smollm.cached_model) for _ in "abc"]}
-    assert len(made) == 2
+    assert len(created) == 2
     (directory,) = actual
     assert [path.name for path in directory.iterdir()] == ["config.json"]
     assert {path.name for path in directory.parent.iterdir()} == {

@@ -82,8 +82,8 @@ def check_rlvr(words: list[str]) -> None:
         if "--processes" in args:
             at = args.index("--processes")
             del args[at : at + 2]
-        done = invoke("train", *args, "--print-config")
-        assert done.exit_code == 0, done.stderr
+        result = invoke("train", *args, "--print-config")
+        assert result.exit_code == 0, result.stderr
     else:
         resolve(set_layer(parsed.get("set_") or []))
 
@@ -141,7 +141,7 @@ def test_the_quick_commands_run(tmp_path):
     as_here = f'rlvr() {{ {sys.executable} -m rlvr_cli "$@"; }}; '
     as_here += f'rlvr-verify() {{ {sys.executable} -P -m verifiers "$@"; }}; set -eo pipefail'
     for line in sorted(RUN):
-        done = subprocess.run(
+        result = subprocess.run(
             ["bash", "-c", f"{as_here}; {line}"],
             cwd=tmp_path,
             capture_output=True,
@@ -149,7 +149,7 @@ def test_the_quick_commands_run(tmp_path):
             timeout=300,
             stdin=subprocess.DEVNULL,
         )
-        assert done.returncode == 0, (line, done.stderr)
+        assert result.returncode == 0, (line, result.stderr)
 
 
 def anchors(page: Path) -> set[str]:

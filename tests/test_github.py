@@ -118,8 +118,8 @@ def test_every_test_that_a_target_of_the_makefile_names_exists():
     named = set()
     for name in ("lowest", "highest", "vllm"):
         command = ["make", "--dry-run", "--old-file", f".venv-{name}/installed", f"test-{name}"]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-        named |= set(re.findall(r"\btests/[\w./]+", done.stdout))
+        result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+        named |= set(re.findall(r"\btests/[\w./]+", result.stdout))
     assert len(named) > 20
     for path in named:
         assert (ROOT / path).exists(), path

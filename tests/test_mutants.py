@@ -18,13 +18,13 @@ def f(a, b=True):
 
 
 def test_every_kind_of_fault_is_planted_once_and_only_inside_functions():
-    whole = SOURCE.decode().splitlines()
+    unbroken = SOURCE.decode().splitlines()
     actual = set()
     for start, end, new in mutants.edits(SOURCE):
         changed = (SOURCE[:start] + new + SOURCE[end:]).decode().splitlines()
-        assert changed[:3] == whole[:3]
-        assert changed[4] == whole[4]
-        actual |= {line.strip() for line in changed} - {line.strip() for line in whole}
+        assert changed[:3] == unbroken[:3]
+        assert changed[4] == unbroken[4]
+        actual |= {line.strip() for line in changed} - {line.strip() for line in unbroken}
     assert actual == {
         "def f(a, b=False):",
         "if a.x <= 2 and b:",

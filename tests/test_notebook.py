@@ -44,8 +44,8 @@ def check_outputs(notebook) -> None:
     rows = cells_of(completions["text/html"])
     assert [row[1] for row in rows] == ["1"] * 5 + ["15"] * 5
     for _, _, problem, response, verdict, reward in rows:
-        asked = problem.count("(")
-        share = min(1.0, response.count("=") / asked)
+        requested = problem.count("(")
+        share = min(1.0, response.count("=") / requested)
         assert float(reward) == pytest.approx((1 if verdict == "correct" else -1) + share / 2)
         assert response.startswith("&lt;think&gt;")
     for name, row in zip(("before", "after"), cells_of(held_out["text/html"]), strict=True):

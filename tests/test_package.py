@@ -61,8 +61,8 @@ def test_a_run_works_from_the_unpacked_wheel_outside_of_the_clone(wheel, tmp_pat
     printed = run("-m", "rlvr_cli", "train", "--config", "recipes/builtin.yaml", "--print-config")
     assert (printed.returncode, printed.stdout[:11]) == (0, "algo: dapo\n"), printed.stderr
     command = "-m rlvr_cli train --steps 1 --prompts 4 --set eval.limit=4 --out run"
-    done = run(*command.split())
-    assert done.returncode == 0, done.stderr
+    result = run(*command.split())
+    assert result.returncode == 0, result.stderr
     assert (tmp_path / "empty" / "run" / "checkpoints" / "step-1" / "model.safetensors").is_file()
 
 

@@ -240,8 +240,8 @@ def test_each_card_gets_its_type_and_its_attention(tmp_path):
         config = resolve(set_layer(["engine=transformers"]))
         for capability, half in CARDS.items():
             Mode.current.capability = capability
-            chosen = plan_for(config, problems).config
-            types = (chosen.optim.precision, chosen.optim.weights, chosen.rollout.precision)
+            selected = plan_for(config, problems).config
+            types = (selected.optim.precision, selected.optim.weights, selected.rollout.precision)
             assert types == (half, "float32", half)
             query = torch.zeros(1, 2, 3, 64, dtype=getattr(torch, half), device=GPU)
             assert runs_fit(query) == (half == "bfloat16")
@@ -257,9 +257,9 @@ def plant(monkeypatch: pytest.MonkeyPatch, owner: type | ModuleType, name: str, 
     source = textwrap.dedent(inspect.getsource(function))
     line, faulty = change
     assert source.count(line) == 1, f"{name} has no line {line!r} any more: plant another fault"
-    made = {}
-    exec(source.replace(line, faulty), function.__globals__, made)
-    monkeypatch.setattr(owner, name, made[name])
+    created = {}
+    exec(source.replace(line, faulty), function.__globals__, created)
+    monkeypatch.setattr(owner, name, created[name])
 
 
 @pytest.mark.parametrize("fault", FAULTS)

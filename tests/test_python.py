@@ -51,8 +51,8 @@ def same_run(one: Path, other: Path, settings: str = "config.yaml") -> bool:
 def commands_run(tmp_path_factory) -> Path:
     """The run of `rlvr train -`."""
     place = tmp_path_factory.mktemp("command")
-    done = forked(["train", "-", *SMALL_FLAGS, "--out", "run"], place, jsonl(*ROWS).encode())
-    assert done.rc == 0, done.err
+    result = forked(["train", "-", *SMALL_FLAGS, "--out", "run"], place, jsonl(*ROWS).encode())
+    assert result.rc == 0, result.err
     return place / "run"
 
 
@@ -124,8 +124,8 @@ def test_a_function_object_gives_its_file_s_run_and_is_given_again_to_a_resume(t
     flags = ("--reward", "math", "--reward", "own.py:brevity:0.5", "--out", "theirs")
     one = {"set": {**SMALL["set"], "reward.workers": 1}}
     flags += ("--set", "reward.workers=1")
-    done = forked(["train", "-", *SMALL_FLAGS, *flags], tmp_path, jsonl(*ROWS).encode())
-    assert done.rc == 0, done.err
+    result = forked(["train", "-", *SMALL_FLAGS, *flags], tmp_path, jsonl(*ROWS).encode())
+    assert result.rc == 0, result.err
 
     def leave(metrics, groups):
         sys.exit(5)
@@ -136,13 +136,15 @@ def test_a_function_object_gives_its_file_s_run_and_is_given_again_to_a_resume(t
         train(ROWS, reward=rewards, out=mine, on_step=leave, **{**SMALL, **one})
     assert (mine / "checkpoints" / "step-1").is_dir()
     line = "its rewards are function objects; go on from Python"
-    done = forked(["train", "--resume", "mine"], tmp_path)
-    assert (done.rc, done.err.count("\n")) == (2, 1)
-    assert line in done.err
+    result = forked(["train", "--resume", "mine"], tmp_path)
+    assert (result.rc, result.err.count("\n")) == (2, 1)
+    assert line in result.err
     flags = ("--reward", "math", "--reward", "function brevity:0.5")
-    done = forked(["train", "--resume", "mine", *flags], tmp_path)
-    assert (done.rc, done.err.count("\n")) == (2, 1)
-    assert "--reward function brevity: a function object, which only a call from Python" in done.err
+    result = forked(["train", "--resume", "mine", *flags], tmp_path)
+    assert (result.rc, result.err.count("\n")) == (2, 1)
+    assert (
+        "--reward function brevity: a function object, which only a call from Python" in result.err
+    )
     with pytest.raises(UserError, match=line):
         train(resume=mine)
     original = brevity
@@ -205,11 +207,11 @@ def test_a_check_makes_no_run(tmp_path):
 def test_the_script_of_the_page_runs(tmp_path):
     page = Path(rlvr_cli.__file__).parents[1] / "docs" / "python.md"
     (script,) = re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
-    done = forked((), tmp_path, program=lambda: exec(script, {"__name__": "__main__"}))
-    assert done.rc == 0, done.err
-    steps = done.out.splitlines()
+    result = forked((), tmp_path, program=lambda: exec(script, {"__name__": "__main__"}))
+    assert result.rc == 0, result.err
+    steps = result.out.splitlines()
     assert [line.split()[0] for line in steps if line[:2] in ("1 ", "2 ")] == ["1", "2"]
-    assert "runs/mine [" in done.out
+    assert "runs/mine [" in result.out
     assert (tmp_path / "runs" / "mine" / "summary.json").exists()
 
 
@@ -221,15 +223,15 @@ def test_a_run_is_evaluated_and_sampled_as_by_the_command(commands_run, tmp_path
     assert capfd.readouterr().out == ""
     model = ("--model", str(commands_run))
     options = ("-n", "2", "--k", "1,2", "--by", "level", "--max-tokens", "16")
-    done = forked(
+    completed = forked(
         ["eval", "-", *model, *options, "--out", "report"], tmp_path, jsonl(*ROWS).encode()
     )
-    assert done.rc == 0, done.err
-    theirs = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert completed.rc == 0, completed.err
+    reference = json.loads((tmp_path / "report" / "report.json").read_text())
     mine = json.loads((tmp_path / "mine" / "report.json").read_text())
     (result,) = report["results"]
     assert len(result.pop("rows")) == 16
-    assert mine["results"] == theirs["results"] == json.loads(json.dumps([result]))
+    assert mine["results"] == reference["results"] == json.loads(json.dumps([result]))
     assert mine["command"] is None
     printed = run.evaluate(ROWS, n=1, max_tokens=8, format="csv")
     assert printed["command"] is None  # the process is the caller's, whose arguments are not ours
@@ -238,8 +240,8 @@ def test_a_run_is_evaluated_and_sampled_as_by_the_command(commands_run, tmp_path
         (file,) = (tmp_path / name / "responses").iterdir()
         assert len(file.read_text().splitlines()) == 16
     command = ["sample", *model, "-n", "2", "--max-tokens", "8", "2 + 2?", "3 + 3?"]
-    done = forked(command, tmp_path)
-    assert rows == [json.loads(line) for line in done.out.splitlines()]
+    completed = forked(command, tmp_path)
+    assert rows == [json.loads(line) for line in completed.out.splitlines()]
     assert [row["sample"] for row in rows] == [0, 1, 0, 1]
     assert [row["answer"] for row in judged] == [ROWS[0]["answer"]]
 
@@ -280,8 +282,10 @@ def test_names_are_imported_when_they_are_used():
         "import sys, rlvr_cli; rlvr_cli.UserError; "
         "print({'torch', 'typer', 'pydantic'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "set()"
     assert {"train", "Run", "__version__"} <= set(dir(rlvr_cli))
     with pytest.raises(AttributeError, match="no attribute 'shoe'"):
         rlvr_cli.shoe  # noqa: B018

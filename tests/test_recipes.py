@@ -33,9 +33,9 @@ LEARNS_NOTHING = "rlvr: error: a run like this would learn nothing: see the warn
 
 
 def printed(recipe: Path) -> dict:
-    done = invoke("train", "--config", recipe, "--print-config")
-    assert done.exit_code == 0, done.stderr
-    return yaml.safe_load(done.stdout)
+    result = invoke("train", "--config", recipe, "--print-config")
+    assert result.exit_code == 0, result.stderr
+    return yaml.safe_load(result.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -69,8 +69,8 @@ SHORT = ("--prompts", 2, "-n", 4, "--max-tokens", 16, "--set", "eval.limit=0", "
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_passes_the_preflight_with_a_small_model(recipe, small, problems):
-    asked = printed(recipe)
-    model = "tiny" if asked["model"] == "tiny" else small(FAMILIES[asked["model"]])
+    requested = printed(recipe)
+    model = "tiny" if requested["model"] == "tiny" else small(FAMILIES[requested["model"]])
     command = ["train", "--config", recipe, "--model", model, "--check"]
     if model != "tiny":
         command.append(problems)
@@ -93,19 +93,19 @@ def test_the_recipe_of_half_a_billion_passes_the_preflight_with_its_model(shared
     command = ["train", "--config", recipe, "--model", model, "-n", 4, "--max-tokens", 40]
     for setting in ("eval.limit=0", "data.limit=2", f"data.root={shared_data}"):
         command += ["--set", setting]
-    done = invoke(*command, "--check")
-    lines = done.stderr.splitlines()
-    assert any(line.startswith("golds      2 of 2") for line in lines), done.stderr
+    result = invoke(*command, "--check")
+    lines = result.stderr.splitlines()
+    assert any(line.startswith("golds      2 of 2") for line in lines), result.stderr
     assert any(
         line.startswith("probe      2 problems, 8 responses: format right") for line in lines
     )
-    assert (done.exit_code, lines[-1]) == (2, LEARNS_NOTHING) or done.exit_code == 0
+    assert (result.exit_code, lines[-1]) == (2, LEARNS_NOTHING) or result.exit_code == 0
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda path: path.stem)
 def test_a_recipe_names_sets_that_there_are(recipe):
-    asked = printed(recipe)
-    sources = asked["data"]["source"], asked["eval"]["source"]
+    requested = printed(recipe)
+    sources = requested["data"]["source"], requested["eval"]["source"]
     for name in chain.from_iterable(s if isinstance(s, list) else [s] for s in sources):
         assert name is None or name.startswith("problems/") or find_spec(name) is not None
 

@@ -121,7 +121,8 @@ def rows_of(rewards: torch.Tensor, samples: Samples):
 
 
 def test_the_three_forms_of_gae_are_equal():
-    gamma, lam = GAMMA, LAM
+    gamma = GAMMA
+    lam = LAM
     all_rewards, batch = make_batch()
     actual = gae(all_rewards, batch.old_values, batch.end_value, batch.mask, gamma, lam)
     for row, (rewards, values) in enumerate(rows_of(all_rewards, batch)):
@@ -150,13 +151,13 @@ def test_the_three_forms_of_gae_are_equal():
 def test_the_weights_of_gae_at_lambda_0_9():
     # A = sum of weights times n-step advantages: a reward of 1 that only the n-step returns from
     # n = k on see moves A by the weights from k on: 1, 0.9, 0.81, so each weight is a difference.
-    seen = []
+    observed = []
     for position in range(4):
         rewards = torch.zeros(1, 40, dtype=torch.float64)
         rewards[0, position] = 1.0
         values, mask = torch.zeros_like(rewards), torch.ones_like(rewards)
-        seen.append(float(gae(rewards, values, tensor(0.0), mask, 1.0, 0.9)[0, 0]))
-    weights = [a - b for a, b in itertools.pairwise(seen)]
+        observed.append(float(gae(rewards, values, tensor(0.0), mask, 1.0, 0.9)[0, 0]))
+    weights = [a - b for a, b in itertools.pairwise(observed)]
     assert weights == pytest.approx([0.1, 0.09, 0.081])
 
 

@@ -45,7 +45,8 @@ def batch_of(groups: list[int], terms: np.ndarray | None = None) -> Samples:
 
 
 def test_the_deviation_can_be_that_of_the_batch():
-    r, groups = RNG.normal(size=6), np.array([0, 1, 0, 1, 1, 0])
+    r = RNG.normal(size=6)
+    groups = np.array([0, 1, 0, 1, 1, 0])
     means = np.array([r[groups == item].mean() for item in groups])
     expected = (r - means) / (np.sqrt(((r - r.mean()) ** 2).sum() / 5) + 1e-6)
     by_batch = GroupNormalized(deviation="batch")

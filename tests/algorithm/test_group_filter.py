@@ -14,7 +14,9 @@ from rlvr_cli.evaluation.measure import rollout_metrics
 from verifiers import Verdict, Verification
 
 DAPO, GRPO = ALGORITHMS["dapo"], ALGORITHMS["grpo"]
-RIGHT, WRONG, LATE = Verdict.CORRECT, Verdict.WRONG, Verdict.TIMEOUT
+RIGHT = Verdict.CORRECT
+WRONG = Verdict.WRONG
+LATE = Verdict.TIMEOUT
 
 
 def make_group(name: object, *verdicts: Verdict, n_tokens: int = 1, version: int = 0) -> Group:
@@ -228,8 +230,8 @@ def test_a_refill_counts_on_the_share_that_passed(mixed, solved, asked):
     ],
 )
 def test_a_batch_that_is_short_at_the_cap(on_cap, kept, given_up, waiting):
-    chosen = DAPO.filter.model_copy(update={"on_cap": on_cap})
-    batch = GroupBatch(4, DAPO.model_copy(update={"filter": chosen}), [])
+    selected = DAPO.filter.model_copy(update={"on_cap": on_cap})
+    batch = GroupBatch(4, DAPO.model_copy(update={"filter": selected}), [])
     batch.add([make_group(n, RIGHT, WRONG) for n in range(kept)])
     carried = batch.finish()
     assert (batch.given_up, len(batch.groups)) == (given_up, min(kept, 4))
@@ -249,7 +251,7 @@ def test_without_a_filter_a_short_batch_trains():
 def test_the_metric_of_the_filter_says_what_differs():
     """Right, right and wrong, wrong: the sum differs in the first, `my` in the second only."""
     values = (((1.5, 1.0), (0.0, 0.0)), ((-1.0, -1.0), (0.0, 0.5)))
-    made = (make_group(0, RIGHT, RIGHT), make_group(1, WRONG, WRONG))
+    created = (make_group(0, RIGHT, RIGHT), make_group(1, WRONG, WRONG))
     groups = [
         replace(
             group,
@@ -258,7 +260,7 @@ def test_the_metric_of_the_filter_says_what_differs():
                 for rollout, reward, my in zip(group.rollouts, *pair, strict=True)
             ),
         )
-        for group, pair in zip(made, values, strict=True)
+        for group, pair in zip(created, values, strict=True)
     ]
     assert not any(group.is_mixed for group in groups)
     for metric, expected in (("accuracy", [0, 0]), ("reward", [1, 0]), ("my", [0, 1])):

@@ -19,7 +19,7 @@ from rlvr_cli.core.settings import OWN, kinds
     [
         (Algorithm, "advantage", GROUP_ADVANTAGES | TOKEN_ADVANTAGES),
         (Algorithm, "surrogate", SURROGATES),
-        (Algorithm, "importance_correction", IMPORTANCE_CORRECTIONS | {"auto": None}),
+        (Algorithm, "importance_correction", {**IMPORTANCE_CORRECTIONS, "auto": None}),
         (Algorithm, "kl", ESTIMATORS),
         (KL, "control", CONTROLS),
     ],

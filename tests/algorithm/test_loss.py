@@ -71,7 +71,8 @@ LENGTHS = [3, 7, 1, 5, 2, 6, 4]
 def make_tokens(seed: int = 0) -> LossInputs:
     """Seven responses whose ratios lie on both sides of all bounds."""
     rng = random.Random(seed)
-    B, T = len(LENGTHS), max(LENGTHS)
+    B = len(LENGTHS)
+    T = max(LENGTHS)
     columns = {}
     for field in dataclasses.fields(LossInputs):
         column = torch.zeros(B, T, dtype=torch.float64)
@@ -125,7 +126,8 @@ def with_gradient(algo: Algorithm, tokens: LossInputs, n: LossDenominators):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_loss_and_its_gradient_equal_the_papers_sums(name):
-    algo, tokens = ROWS[name], make_tokens()
+    algo = ROWS[name]
+    tokens = make_tokens()
     n = denominators(tokens)
     loss, gradient, _ = with_gradient(algo, tokens, n)
     leaf = tokens.logprobs.clone().requires_grad_()
@@ -180,7 +182,8 @@ def test_some_tokens_lie_beyond_the_bound_of_a_correction_and_some_within(name):
     "name", [name for name, correction in CORRECTIONS.items() if correction.rejects]
 )
 def test_a_rejected_response_has_no_weight_and_the_others_have_one(name):
-    tokens, correction = make_tokens(), CORRECTIONS[name]
+    tokens = make_tokens()
+    correction = CORRECTIONS[name]
     rows = responses(tokens)
     samples = samples_of(
         [
@@ -212,12 +215,15 @@ def test_a_truncation_rejects_nothing():
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("count", [1, 2, 3, 7])
 def test_micro_batches_in_any_order_add_up_to_the_whole(name, count):
-    algo, tokens = ROWS[name], make_tokens()
+    algo = ROWS[name]
+    tokens = make_tokens()
     n = denominators(tokens)
     loss, gradient, per_token = with_gradient(algo, tokens, n)
     order = torch.tensor([4, 0, 6, 2, 5, 1, 3])
     parts = [torch.arange(len(LENGTHS))[order][i::count] for i in range(count)]
-    total, joined, sums = 0.0, torch.zeros_like(gradient), dict.fromkeys(per_token, 0.0)
+    total = 0.0
+    joined = torch.zeros_like(gradient)
+    sums = dict.fromkeys(per_token, 0.0)
     for part in parts:
         piece = LossInputs(**{k: v[part] for k, v in vars(tokens).items()})
         share, share_gradient, share_metrics = with_gradient(algo, piece, n)
@@ -233,7 +239,8 @@ def test_micro_batches_in_any_order_add_up_to_the_whole(name, count):
 
 @pytest.mark.parametrize("name", ROWS)
 def test_padding_and_masked_rows_change_nothing(name):
-    algo, tokens = ROWS[name], make_tokens()
+    algo = ROWS[name]
+    tokens = make_tokens()
     n = denominators(tokens)
     loss, gradient, per_token = with_gradient(algo, tokens, n)
     # Two more rows and three more columns of arbitrary numbers, all outside the mask.
@@ -254,7 +261,8 @@ def test_padding_and_masked_rows_change_nothing(name):
 
 @pytest.mark.parametrize("name", ["ppo", "shared"])
 def test_the_critics_loss_and_gradient_equal_the_sum(name):
-    critic, tokens = ROWS[name].critic, make_tokens()
+    critic = ROWS[name].critic
+    tokens = make_tokens()
     values, old, returns = (make_tokens(seed).logprobs for seed in (1, 2, 3))
     n = denominators(tokens)
 

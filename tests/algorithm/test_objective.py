@@ -271,8 +271,8 @@ def test_weights_for_a_sampler_that_differs():
     assert truncated_weight(log_weight, mask, 2.0).tolist() == pytest.approx([2.0, 1.5, 0.4])
     assert masked_weight(log_weight, mask, 0.5, 2.0).tolist() == pytest.approx([0.0, 1.5, 0.0])
     log_weight = tensor(*map(math.log, (0.49, 0.5, 0.51, 4.9, 5.1)))
-    kept = masked_weight(log_weight, mask, 0.499, 5.0).tolist()
-    assert kept == pytest.approx([0, 0.5, 0.51, 4.9, 0])
+    retained = masked_weight(log_weight, mask, 0.499, 5.0).tolist()
+    assert retained == pytest.approx([0, 0.5, 0.51, 4.9, 0])
     assert masked_weight(tensor(0.0), mask, 1.0, 1.0).tolist() == [1.0]  # bounds count as inside
 
 
@@ -320,8 +320,8 @@ def test_a_bound_on_a_mean_knows_the_length_and_one_on_a_token_does_not(T, rejec
     beyond 0.4 and 2, and the mean of exp(gap) is exp(0.05^2 / 2) at any length."""
     gaps = 0.05 * torch.randn(40_000, T, generator=torch.Generator().manual_seed(T))
     mask = torch.ones_like(gaps)
-    kept = geometric_mask(gaps, mask, math.exp(-0.01), math.exp(0.01))[:, 0]
-    assert 1 - kept.mean().item() == pytest.approx(rejected, abs=0.01)
+    retained = geometric_mask(gaps, mask, math.exp(-0.01), math.exp(0.01))[:, 0]
+    assert 1 - retained.mean().item() == pytest.approx(rejected, abs=0.01)
     weights = truncated_weight(gaps, mask, 2.0)
     assert weights.mean(1).gt(0).all()
     assert weights.mean().item() == pytest.approx(math.exp(0.05**2 / 2), abs=1e-3)

@@ -54,8 +54,8 @@ def test_a_batch_of_some_rows_has_their_columns_and_no_others():
 
 def test_without_a_row_the_rewards_to_normalize_have_their_columns():
     each = Algorithm(advantage=GroupNormalized(normalization="each"))
-    asked = parse_rewards(("math", "format:0.2"))
-    actual = to_samples([], each, 10, 0, asked)
+    requested = parse_rewards(("math", "format:0.2"))
+    actual = to_samples([], each, 10, 0, requested)
     assert actual.terms.shape == (0, 3, 2)
     assert with_advantages(actual, each, 0.0).advantages.shape == (0, 0)
 

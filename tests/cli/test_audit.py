@@ -53,9 +53,9 @@ def here(tmp_path, monkeypatch):
 
 def audited(*args, exit_code=0, data=("--data", "p.jsonl")):
     """The figures, with the checks and the rows of each by name."""
-    done = invoke("audit", *data, *args, "--format", "json", "-q", *ONE)
-    assert done.exit_code == exit_code, done.stderr
-    figures = json.loads(done.stdout)
+    result = invoke("audit", *data, *args, "--format", "json", "-q", *ONE)
+    assert result.exit_code == exit_code, result.stderr
+    figures = json.loads(result.stdout)
     figures["judgements"] = {check["name"]: check["judgement"] for check in figures["checks"]}
     figures["rows"] = {
         (check["name"], row["row"]): row for check in figures["checks"] for row in check["rows"]
@@ -197,11 +197,13 @@ def reward(problem, response):
 
 def test_without_a_plain_answer_that_is_paid_nothing_else_is_asked():
     code = "def reward(problem, response): return float(f'={problem[\"answer\"]}=' in response)"
-    done = invoke("audit", "--data", "p.jsonl", *reward_file(code), "--strict", *ONE)
-    assert done.exit_code == 1
-    assert "a plain right answer earns no more than a wrong one on 11 of 11 problems" in done.stdout
-    assert "--way" in done.stdout
-    assert "thought" not in done.stdout
+    result = invoke("audit", "--data", "p.jsonl", *reward_file(code), "--strict", *ONE)
+    assert result.exit_code == 1
+    assert (
+        "a plain right answer earns no more than a wrong one on 11 of 11 problems" in result.stdout
+    )
+    assert "--way" in result.stdout
+    assert "thought" not in result.stdout
     figures = audited(*reward_file(code), "--way", "{thought} ={answer}=")
     assert figures["judgements"]["plain"] == "fine"
     assert counts(figures, "forms", "spelled") == (11, 11)
@@ -221,9 +223,9 @@ def test_responses_are_compared_with_our_verifier():
 
 
 def test_the_page_names_the_worst_rows_with_an_example():
-    done = invoke("audit", "--data", "p.jsonl", *reward_file(LAST_NUMBER), *ONE)
-    assert done.exit_code == 0
-    lines = done.stdout.splitlines()
+    result = invoke("audit", "--data", "p.jsonl", *reward_file(LAST_NUMBER), *ONE)
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
     assert lines[0] == "reward     mine.py on 11 problems of p.jsonl"
     assert lines[1].endswith("as in: I work it out step by step. The answer is 10.")
     assert "judgement  17 fine, 0 look, 3 bad" in lines
@@ -257,10 +259,10 @@ def test_a_reward_that_always_fails_gets_one_line():
 
 def test_rows_without_answers_get_one_line_each():
     Path("q.jsonl").write_text('{"problem": "1 + 1"}\n')
-    done = invoke("audit", "--data", "q.jsonl")
-    assert done.exit_code == 2
-    assert "q.jsonl:1" in done.stderr
-    assert "answer" in done.stderr
+    result = invoke("audit", "--data", "q.jsonl")
+    assert result.exit_code == 2
+    assert "q.jsonl:1" in result.stderr
+    assert "answer" in result.stderr
 
 
 def test_one_answer_that_is_always_paid_is_no_luck():
@@ -335,11 +337,11 @@ def test_what_was_asked_before_an_interruption_is_shown(monkeypatch):
 
     monkeypatch.setattr("rlvr_cli.rewards.audit.Audit.try_table", interrupted)
     workers = ("--set", "reward.workers=2")
-    done = invoke("audit", "--data", "p.jsonl", *reward_file(EXACT_BOX), *workers)
-    assert done.exit_code == 130
-    assert "Does a plain right answer earn more than a wrong one?" in done.stdout
-    assert "interrupted: these are the checks so far, of 11 problems" in done.stdout
-    assert "interrupted; the checks so far are shown" in done.stderr
+    result = invoke("audit", "--data", "p.jsonl", *reward_file(EXACT_BOX), *workers)
+    assert result.exit_code == 130
+    assert "Does a plain right answer earn more than a wrong one?" in result.stdout
+    assert "interrupted: these are the checks so far, of 11 problems" in result.stdout
+    assert "interrupted; the checks so far are shown" in result.stderr
 
 
 def test_a_slow_reward_is_tried_on_fewer_problems(monkeypatch):

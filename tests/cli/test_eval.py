@@ -57,18 +57,18 @@ def test_a_killed_evaluation_goes_on_and_ends_byte_for_byte_the_same(rlvr, tmp_p
     assert speed["seconds"] > 0
     assert f"{speed['tokens']:,} tokens, " in unbroken.stderr
     unfinished = killed_midway(tmp_path, at_least=2)
-    done = unfinished.read_text().splitlines(keepends=True)
-    assert 2 <= len(done) < 16
-    unfinished.write_text("".join(done) + done[-1][:30])  # as a kill within a write leaves it
+    result = unfinished.read_text().splitlines(keepends=True)
+    assert 2 <= len(result) < 16
+    unfinished.write_text("".join(result) + result[-1][:30])  # as a kill within a write leaves it
 
     other = rlvr("eval", *LIMIT, "--out", "broken", "--temperature", "1", "--seed", "3")
     assert other.returncode == 2
     assert "--out broken: begun with other settings" in other.stderr
     assert "sampling.temperature 1.0, theirs 0.6; sampling.seed 3, theirs 0" in other.stderr
 
-    again = rlvr("eval", *LIMIT, "--out", "broken")
-    assert again.returncode == 0, again.stderr
-    assert f"{len(done)} of 16 problems are done already" in again.stderr
+    repeated = rlvr("eval", *LIMIT, "--out", "broken")
+    assert repeated.returncode == 0, repeated.stderr
+    assert f"{len(result)} of 16 problems are done already" in repeated.stderr
     assert files(tmp_path / "broken") == files(tmp_path / "whole")
     assert sorted(files(tmp_path / "whole")) == ["report.json", "responses/chains--tiny.jsonl"]
 
@@ -91,18 +91,18 @@ def test_an_interrupted_evaluation_says_what_is_kept(tmp_path, number, out, word
     process.await_(lambda: "policy" in process.err and (not out or unfinished.exists()))
     time.sleep(0.5)
     os.kill(process.pid, number)
-    done = process.done()
-    assert done.rc == 130
-    assert re.search(f"^rlvr: interrupted; {words}", done.err, re.MULTILINE)
-    assert "Traceback" not in done.err
+    result = process.done()
+    assert result.rc == 130
+    assert re.search(f"^rlvr: interrupted; {words}", result.err, re.MULTILINE)
+    assert "Traceback" not in result.err
 
 
 def test_a_dated_template_is_another_fingerprint_on_another_day(rlvr, tmp_path):
     """The same files make other prompts: a template that tells the time, as others do the date."""
     model = tmp_path / "dated"
     shutil.copytree(TINY, model)
-    asked = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-    (model / "chat_template.jinja").write_text("{{ strftime_now('%f') }}\n" + asked)
+    requested = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
+    (model / "chat_template.jinja").write_text("{{ strftime_now('%f') }}\n" + requested)
     command = ("eval", "--model", "dated", "--limit", "1", "-n", "1", "--max-tokens", "4")
     first = rlvr(*command, "--out", "first")
     assert first.returncode == 0, first.stderr
@@ -148,12 +148,12 @@ def test_models_and_sets_in_one_table_and_tested_against_another(rlvr, tmp_path)
     scored = rlvr("eval", "--responses", rows, "--against", "first/report.json", "--out", "again")
     assert scored.returncode == 0, scored.stderr
     assert "think_answer, as the rows say" in scored.stderr
-    again = report(tmp_path / "again")
+    repeated = report(tmp_path / "again")
     for key in ("pass@k", "cons@k", "verdicts", "format_share", "response_length"):
-        assert again["results"][0][key] == results[0][key]
-    hashes = [entry["fingerprint"]["data"] for entry in (again["results"][0], results[0])]
+        assert repeated["results"][0][key] == results[0][key]
+    hashes = [entry["fingerprint"]["data"] for entry in (repeated["results"][0], results[0])]
     assert hashes[0] == hashes[1]
-    (comparison,) = again["against"]["results"]
+    (comparison,) = repeated["against"]["results"]
     earlier = report(tmp_path / "first")["results"][0]
     for k in ("1", "4"):
         expected = results[0]["pass@k"][k]["value"] - earlier["pass@k"][k]["value"]
@@ -166,17 +166,19 @@ def test_a_model_that_is_no_run_is_asked_for_a_box(rlvr, tmp_path):
     shutil.copytree(TINY, model)
     (model / "rlvr.yaml").unlink()
     quick = ("eval", "--model", "published", "--limit", "2", "-n", "1", "--max-tokens", "4")
-    done = rlvr(*quick, "--out", "own")
-    assert "published is no run, so chains asks it for a \\boxed{} answer; --prompt" in done.stderr
+    result = rlvr(*quick, "--out", "own")
+    assert (
+        "published is no run, so chains asks it for a \\boxed{} answer; --prompt" in result.stderr
+    )
     (entry,) = report(tmp_path / "own")["results"]
     assert entry["fingerprint"]["prompt"].endswith("within \\boxed{}.")
     assert entry["fingerprint"]["verifier"]["format"] == "boxed"
     assert entry["any_form"]["problems"] == 2
     assert entry["data_version"] >= 1
-    asked = rlvr(*quick, "--prompt", "think_answer", "--out", "asked")
+    requested = rlvr(*quick, "--prompt", "think_answer", "--out", "asked")
     (entry,) = report(tmp_path / "asked")["results"]
     assert entry["fingerprint"]["verifier"]["format"] == "think_answer"
-    assert "is no run" not in asked.stderr
+    assert "is no run" not in requested.stderr
 
 
 def test_a_limit_leaves_the_same_room_for_responses(rlvr, tmp_path):
@@ -185,12 +187,12 @@ def test_a_limit_leaves_the_same_room_for_responses(rlvr, tmp_path):
     (model / "rlvr.yaml").unlink()
     problems = jsonl(P, {"problem": "q" * 1200, "answer": 1})
     command = ("eval", "-", "--model", "bare", "-n", "1", "--prompt", "plain")
-    whole = rlvr(*command, stdin=problems)
+    unbroken = rlvr(*command, stdin=problems)
     first = rlvr(*command, "--limit", "1", stdin=problems)
-    for done in (whole, first):
-        assert done.returncode == 0, done.stderr
-        assert f"at most {2048 - 1200 - 3} tokens" in done.stderr
-    assert first.stdout == whole.stdout.splitlines(keepends=True)[0]
+    for result in (unbroken, first):
+        assert result.returncode == 0, result.stderr
+        assert f"at most {2048 - 1200 - 3} tokens" in result.stderr
+    assert first.stdout == unbroken.stdout.splitlines(keepends=True)[0]
 
 
 ELSEWHERE = jsonl(
@@ -200,8 +202,8 @@ ELSEWHERE = jsonl(
 
 
 def test_responses_of_any_tool_by_hand(rlvr, tmp_path):
-    done = rlvr("eval", "--responses", "-", "--out", "scored", stdin=ELSEWHERE)
-    assert done.returncode == 0, done.stderr
+    result = rlvr("eval", "--responses", "-", "--out", "scored", stdin=ELSEWHERE)
+    assert result.returncode == 0, result.stderr
     (entry,) = report(tmp_path / "scored")["results"]
     # Problem 1: one right, three times 2. Problem 2: two right, one 8, one silent.
     values = {k: actual["value"] for k, actual in entry["pass@k"].items()}
@@ -225,10 +227,10 @@ def test_a_limit_is_one_of_problems(rlvr):
         for _ in range(2)
     ]
     apart = [*rows[::2], *rows[1::2]]  # the second responses of all problems come after the first
-    done = rlvr("eval", "--responses", "-", "--limit", "2", stdin=jsonl(*apart))
-    assert done.returncode == 0, done.stderr
-    kept = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(row["model"], row["id"], row["sample"]) for row in kept] == [
+    result = rlvr("eval", "--responses", "-", "--limit", "2", stdin=jsonl(*apart))
+    assert result.returncode == 0, result.stderr
+    retained = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(row["model"], row["id"], row["sample"]) for row in retained] == [
         (model, identity, sample) for model in "mn" for identity in "ab" for sample in (0, 1)
     ]
 
@@ -238,34 +240,34 @@ def test_problems_that_do_not_count_are_said(rlvr):
         {"id": 1, "answer": 1, "responses": ["1", "2"]},
         {"id": 2, "answer": "a sentence that is no answer (", "responses": ["1", "2"]},
     )
-    done = rlvr("eval", "--responses", "-", "--k", "2", stdin=rows)
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"^2 +1  1\.000 \[", done.stderr, re.MULTILINE)  # the table says of how many
-    assert "2 responses could not be judged" in done.stderr
+    result = rlvr("eval", "--responses", "-", "--k", "2", stdin=rows)
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"^2 +1  1\.000 \[", result.stderr, re.MULTILINE)  # the table says of how many
+    assert "2 responses could not be judged" in result.stderr
 
 
 def test_a_thought_that_the_prompt_opens_is_judged_as_open(rlvr):
     row = {"prompt": "2 + 2? <think>", "response": "…</think><answer>4</answer>", "answer": "4"}
     rows = jsonl(row, {**row, "problem": "2 + 2?"})
     strict = ("--set", "data.answer_format=think_answer")
-    done = rlvr("eval", "--responses", "-", *strict, stdin=rows)
-    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()] == ["correct"] * 2
+    result = rlvr("eval", "--responses", "-", *strict, stdin=rows)
+    assert [json.loads(line)["verdict"] for line in result.stdout.splitlines()] == ["correct"] * 2
 
 
 def test_ids_of_a_foreign_file_match_whatever_their_type(rlvr, tmp_path):
-    theirs = [{"id": i, "verdict": "wrong", "answer": 1, "response": "2"} for i in ("b", 1)]
-    (tmp_path / "theirs.jsonl").write_text(jsonl(*theirs))
+    reference = [{"id": i, "verdict": "wrong", "answer": 1, "response": "2"} for i in ("b", 1)]
+    (tmp_path / "theirs.jsonl").write_text(jsonl(*reference))
     ours = jsonl(*({"id": i, "answer": 1, "response": "1"} for i in (1, "b")))
-    done = rlvr("eval", "--responses", "-", "--against", "theirs.jsonl", stdin=ours)
-    assert done.returncode == 0, done.stderr
-    assert "against    theirs.jsonl, 2 problems" in done.stderr
+    result = rlvr("eval", "--responses", "-", "--against", "theirs.jsonl", stdin=ours)
+    assert result.returncode == 0, result.stderr
+    assert "against    theirs.jsonl, 2 problems" in result.stderr
 
 
 def test_a_colon_in_a_path_is_part_of_the_name(rlvr, tmp_path):
     (tmp_path / "x:y").mkdir()
     (tmp_path / "x:y" / "r.jsonl").write_text(jsonl(GOOD))
-    done = rlvr("eval", "--responses", "x:y/r.jsonl")
-    assert "on x:y/r.jsonl (1 problem," in done.stderr
+    result = rlvr("eval", "--responses", "x:y/r.jsonl")
+    assert "on x:y/r.jsonl (1 problem," in result.stderr
 
 
 GOOD = {"id": "a", "answer": 1, "response": "1"}
@@ -307,11 +309,11 @@ GOOD = {"id": "a", "answer": 1, "response": "1"}
     ],
 )
 def test_bad_responses_are_one_line(rlvr, rows, options, message):
-    done = rlvr("eval", "--responses", "-", *options, stdin=jsonl(*rows))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.strip().splitlines()[-1].startswith("rlvr: error: ")
-    assert "Traceback" not in done.stderr
+    result = rlvr("eval", "--responses", "-", *options, stdin=jsonl(*rows))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.strip().splitlines()[-1].startswith("rlvr: error: ")
+    assert "Traceback" not in result.stderr
 
 
 P = {"problem": "p", "answer": 1}
@@ -319,9 +321,9 @@ P = {"problem": "p", "answer": 1}
 
 def test_a_problem_that_stands_twice_is_warned_of(rlvr):
     short = ("-n", "1", "--max-tokens", "4", "-q")
-    done = rlvr("eval", "-", *short, stdin=jsonl(P, {"problem": "q", "answer": 2}, P))
-    assert done.returncode == 0
-    assert "stdin: 1 problem with the text of another: each counts as a problem of" in done.stderr
+    result = rlvr("eval", "-", *short, stdin=jsonl(P, {"problem": "q", "answer": 2}, P))
+    assert result.returncode == 0
+    assert "stdin: 1 problem with the text of another: each counts as a problem of" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -344,25 +346,25 @@ def test_a_problem_that_stands_twice_is_warned_of(rlvr):
 )
 def test_bad_evaluations_are_one_line(rlvr, tmp_path, args, rows, message):
     (tmp_path / "taken").mkdir()
-    done = rlvr("eval", *args, stdin=jsonl(*rows))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.strip().splitlines()[-1].startswith("rlvr: error: ")
-    assert "Traceback" not in done.stderr
+    result = rlvr("eval", *args, stdin=jsonl(*rows))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr
+    assert result.stderr.strip().splitlines()[-1].startswith("rlvr: error: ")
+    assert "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize(
     ("prompt", "judged"), [("boxed", "boxed"), ("think_answer", "think_answer"), ("plain", "any")]
 )
 def test_answers_are_judged_as_the_prompt_asks_for_them(rlvr, prompt, judged):
-    done = rlvr("eval", "-", "--prompt", prompt, "-n", "1", stdin=jsonl(P))
-    assert done.returncode == 0, done.stderr
-    assert f"answers judged as {judged})" in done.stderr
+    result = rlvr("eval", "-", "--prompt", prompt, "-n", "1", stdin=jsonl(P))
+    assert result.returncode == 0, result.stderr
+    assert f"answers judged as {judged})" in result.stderr
 
 
 def test_the_sets_are_listed_without_torch(rlvr):
-    done = rlvr("eval", "--list")
-    names = [json.loads(line)["name"] for line in done.stdout.splitlines()]
+    result = rlvr("eval", "--list")
+    names = [json.loads(line)["name"] for line in result.stdout.splitlines()]
     assert {name for name in names if not name.startswith("gym:")} == {
         *("chains", "gsm8k", "math500", "math", "aime24", "aime25", "amc23", "minerva"),
         *("olympiadbench", "dapo-math-17k", "deepscaler", "aime26", "hmmt-feb25", "brumo25"),

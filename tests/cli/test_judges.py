@@ -22,15 +22,17 @@ TINY = ("-n", "1", "--max-tokens", "3", "--limit", "2", "--judge", "math-verify"
 
 
 def test_two_judges_are_compared_by_two_commands(tmp_path):
-    done = invoke("eval", "--responses", "-", "--out", tmp_path / "rules", stdin=ROWS)
-    assert done.exit_code == 0, done.stderr
-    done = invoke(*JUDGED_BY_PEER, "--against", tmp_path / "rules", "--format", "json", stdin=ROWS)
-    assert done.exit_code == 0, done.stderr
-    (compared,) = json.loads(done.stdout)["against"]["results"]
+    result = invoke("eval", "--responses", "-", "--out", tmp_path / "rules", stdin=ROWS)
+    assert result.exit_code == 0, result.stderr
+    result = invoke(
+        *JUDGED_BY_PEER, "--against", tmp_path / "rules", "--format", "json", stdin=ROWS
+    )
+    assert result.exit_code == 0, result.stderr
+    (compared,) = json.loads(result.stdout)["against"]["results"]
     at_1 = compared["pass@k"]["1"]
     assert (at_1["value"], at_1["better"], at_1["worse"], at_1["problems"]) == (0, 1, 1, 3)
     assert "verifier.judge 'math-verify', theirs none" in compared["differs"]
-    assert "pass@1     0.5000 on stdin (3 problems, 4 responses, answers judged by" in done.stderr
+    assert "pass@1     0.5000 on stdin (3 problems, 4 responses, answers judged by" in result.stderr
 
 
 def test_comparing_judges_in_one_command_is_refused_with_what_to_do():
@@ -69,19 +71,19 @@ def test_a_mistake_is_one_line(tmp_path, monkeypatch, args, stdin, message):
     ],
 )
 def test_a_row_that_cannot_be_judged_is_named(row, message):
-    done = invoke(*JUDGED_BY_PEER, stdin=jsonl(row, RIGHT))
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert message in done.stderr
-    done = invoke(*JUDGED_BY_PEER, "--skip-bad", stdin=jsonl(row, RIGHT))
-    assert done.exit_code == 0
-    assert "(1 problem, 1 response, " in done.stderr
+    result = invoke(*JUDGED_BY_PEER, stdin=jsonl(row, RIGHT))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr
+    result = invoke(*JUDGED_BY_PEER, "--skip-bad", stdin=jsonl(row, RIGHT))
+    assert result.exit_code == 0
+    assert "(1 problem, 1 response, " in result.stderr
 
 
 def test_a_field_of_the_rows_is_named():
     row = {"id": "a", "gold_text": "5", "response": "\\boxed{5}"}
-    done = invoke(*JUDGED_BY_PEER, "--field", "answer=gold_text", stdin=jsonl(row))
-    assert done.exit_code == 0, done.stderr
-    assert "(1 problem, 1 response, " in done.stderr
+    result = invoke(*JUDGED_BY_PEER, "--field", "answer=gold_text", stdin=jsonl(row))
+    assert result.exit_code == 0, result.stderr
+    assert "(1 problem, 1 response, " in result.stderr
 
 
 def test_a_library_that_is_not_there_is_one_line(monkeypatch):
@@ -99,28 +101,28 @@ def test_a_library_that_is_not_there_is_one_line(monkeypatch):
 def test_another_judge_gives_the_figures(tmp_path):
     half = {"id": "d", "answer": "3", "responses": [r"\boxed{0.5}", r"\boxed{\frac12}", "$3$"]}
     rows = jsonl(
-        half, RIGHT_BY_PEER | {"responses": [RIGHT_BY_PEER["response"]] * 3, "response": None}
+        half, {**RIGHT_BY_PEER, "responses": [RIGHT_BY_PEER["response"]] * 3, "response": None}
     )
     judged = ("eval", "--responses", "-", "--judge", "math-verify", "--k", "3")
-    done = invoke(*judged, "--out", tmp_path / "out", stdin=rows)
-    assert done.exit_code == 0, done.stderr
+    result = invoke(*judged, "--out", tmp_path / "out", stdin=rows)
+    assert result.exit_code == 0, result.stderr
     (entry,) = json.loads((tmp_path / "out/report.json").read_text())["results"]
     assert entry["pass@k"]["1"]["value"] == pytest.approx((1 / 3 + 1) / 2)
     assert entry["cons@k"]["3"]["value"] == 0.5  # one half twice outvotes 3
     verifier = entry["fingerprint"]["verifier"]
     assert (verifier["judge"], verifier["format"]) == ("math-verify", "any")
     assert verifier["versions"]["math-verify"].startswith("0.9")
-    assert f"judged by math-verify {verifier['versions']['math-verify']}" in done.stderr
+    assert f"judged by math-verify {verifier['versions']['math-verify']}" in result.stderr
     (file,) = (tmp_path / "out/responses").iterdir()
     assert {json.loads(line)["verifier"] for line in file.open()} == {"math-verify"}
-    again = invoke("eval", "--responses", file, stdin="")
-    assert "answers judged as any" in again.stderr
+    repeated = invoke("eval", "--responses", file, stdin="")
+    assert "answers judged as any" in repeated.stderr
 
 
 def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
     out = tmp_path / "out"
-    done = invoke("eval", *TINY, "--out", out)
-    assert done.exit_code == 0, done.stderr
+    result = invoke("eval", *TINY, "--out", out)
+    assert result.exit_code == 0, result.stderr
     (entry,) = json.loads((out / "report.json").read_text())["results"]
     (file,) = (out / "responses").iterdir()
     rows = file.read_text().splitlines(keepends=True)
@@ -135,12 +137,12 @@ def test_another_version_does_not_go_on_with_a_result(tmp_path, monkeypatch):
     same = shutil.copytree(out, tmp_path / "same")
     with monkeypatch.context() as patched:
         patched.setattr("verifiers.judges.version", lambda name: "9.9")
-        done = invoke("eval", *TINY, "--out", out)
-    assert done.exit_code == 2
-    assert "verifier.versions.math-verify '9.9', theirs '0.9" in done.stderr.splitlines()[-1]
-    done = invoke("eval", *TINY, "--out", same)
-    assert done.exit_code == 0, done.stderr
-    assert "1 of 2 problems are done already" in done.stderr
+        result = invoke("eval", *TINY, "--out", out)
+    assert result.exit_code == 2
+    assert "verifier.versions.math-verify '9.9', theirs '0.9" in result.stderr.splitlines()[-1]
+    result = invoke("eval", *TINY, "--out", same)
+    assert result.exit_code == 0, result.stderr
+    assert "1 of 2 problems are done already" in result.stderr
 
 
 def test_judging_without_a_model_loads_no_torch():
@@ -148,8 +150,10 @@ def test_judging_without_a_model_loads_no_torch():
         "import sys, rlvr_cli.program.recorded\n"
         "print({'torch', 'transformers', 'sympy', 'math_verify'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "set()"
 
 
 def test_the_judge_that_was_chosen_says_which_golds_it_reads():

@@ -47,10 +47,10 @@ def test_a_comparison_that_fails_loses_nothing(tmp_path):
         return Result("m", "d", fingerprint, judged_problems([response]))
 
     out = tmp_path / "out"
-    asked = ReportOptions(against=tmp_path, out=out)
+    requested = ReportOptions(against=tmp_path, out=out)
     late = [result("timeout")]
     with pytest.raises(UserError, match="no problem of d has judged responses on both sides"):
-        publish([result("correct")], asked, ResultDirectory(out), late, Display(quiet=True))
+        publish([result("correct")], requested, ResultDirectory(out), late, Display(quiet=True))
     assert len(json.loads((out / "report.json").read_text())["results"]) == 1
     assert len((out / "responses/d--m.jsonl").read_text().splitlines()) == 1
 
@@ -74,10 +74,10 @@ def test_an_option_that_is_not_read_is_refused(args, message):
 
 def test_quiet_results_name_their_model_and_show_what_was_asked_for():
     rows = [{"model": m, "id": 1, "answer": 1, "response": "1", "level": 3} for m in "ab"]
-    done = invoke("eval", "--responses", "-", "-q", "--by", "level", stdin=jsonl(*rows))
-    assert "1.0000 with a on stdin (1 problem, 1 response, " in done.stderr
-    assert "1.0000 with b on stdin (" in done.stderr
-    assert done.stderr.count("\nlevel  problems ") == 2
+    result = invoke("eval", "--responses", "-", "-q", "--by", "level", stdin=jsonl(*rows))
+    assert "1.0000 with a on stdin (1 problem, 1 response, " in result.stderr
+    assert "1.0000 with b on stdin (" in result.stderr
+    assert result.stderr.count("\nlevel  problems ") == 2
 
 
 def test_another_judge_takes_answers_of_any_form():
@@ -93,8 +93,8 @@ def test_another_judge_takes_answers_of_any_form():
 
 
 def test_what_is_to_be_said_is_checked_at_once(capsys):
-    asked = report_options(["1,4", "16"], ["level"], None, None, "rlvr", "md", ())
-    assert (asked.ks, asked.by, asked.format) == ((1, 4, 16), ("level",), "md")
+    requested = report_options(["1,4", "16"], ["level"], None, None, "rlvr", "md", ())
+    assert (requested.ks, requested.by, requested.format) == ((1, 4, 16), ("level",), "md")
     assert _run(["eval", "--format", "xml"]) == 2
     assert "'xml' is not one of" in capsys.readouterr().err
 
@@ -102,7 +102,7 @@ def test_what_is_to_be_said_is_checked_at_once(capsys):
 def answered(right: str, **more) -> list[dict]:
     """Rows of a response to each of six problems, right where the digits say so."""
     return [
-        {"id": n, "problem": f"{n} + 1?", "answer": n + 1, "response": str(n + int(digit))} | more
+        {"id": n, "problem": f"{n} + 1?", "answer": n + 1, "response": str(n + int(digit)), **more}
         for n, digit in enumerate(right)
     ]
 
@@ -112,8 +112,8 @@ def test_files_of_one_command_are_paired_with_the_first(tmp_path, monkeypatch):
     for name, right in (("base", "100000"), ("good", "111110"), ("odd", "011100")):
         (tmp_path / f"{name}.jsonl").write_text(jsonl(*answered(right)))
     given = [part for name in ("base", "good", "odd") for part in ("--responses", f"{name}.jsonl")]
-    done = invoke("eval", *given, "--format", "json", "--out", "r")
-    report = json.loads(done.stdout)
+    result = invoke("eval", *given, "--format", "json", "--out", "r")
+    report = json.loads(result.stdout)
     assert json.loads((tmp_path / "r/report.json").read_text())["paired"] == report["paired"]
     assert [(item["model"], item["against"]) for item in report["paired"]] == [
         ("good", "base"),
@@ -124,9 +124,10 @@ def test_files_of_one_command_are_paired_with_the_first(tmp_path, monkeypatch):
     assert (good["value"], good["p"]) == (pytest.approx(4 / 6), 2 / 16)
     assert (odd["value"], odd["p"]) == (pytest.approx(2 / 6), 10 / 16)
     assert (
-        done.stderr.count("paired     a result less its baseline on the same problems; p is n") == 1
+        result.stderr.count("paired     a result less its baseline on the same problems; p is n")
+        == 1
     )
-    lines = done.stderr.splitlines()
+    lines = result.stderr.splitlines()
     at = next(
         n for n, line in enumerate(lines) if line.startswith("model") and " baseline " in line
     )
@@ -134,24 +135,24 @@ def test_files_of_one_command_are_paired_with_the_first(tmp_path, monkeypatch):
         ["good", "good.jsonl", "base", "pass@1", "6"],
         ["odd", "odd.jsonl", "base", "pass@1", "6"],
     ]
-    assert "differs in" not in done.stderr
-    assert "warning" not in done.stderr
-    done = invoke("eval", *given, "--format", "latex", "--quiet")
-    assert done.stdout.count(r"\begin{tabular}") == 2
-    assert r"good & good.jsonl & base & pass@1 & 6 & 0.667 {\small [" in done.stdout
+    assert "differs in" not in result.stderr
+    assert "warning" not in result.stderr
+    result = invoke("eval", *given, "--format", "latex", "--quiet")
+    assert result.stdout.count(r"\begin{tabular}") == 2
+    assert r"good & good.jsonl & base & pass@1 & 6 & 0.667 {\small [" in result.stdout
 
 
 def test_the_models_of_one_file_are_paired_on_each_of_its_sets():
     rows = [
-        row | {"id": f"{data}{row['id']}", "problem": data + row["problem"]}
+        {**row, "id": f"{data}{row['id']}", "problem": data + row["problem"]}
         for model, right in (("m", "100000"), ("n", "111110"))
         for data in "de"
         for row in answered(right, model=model, problem_set=data)
     ]
-    done = invoke("eval", "--responses", "-", "--format", "json", stdin=jsonl(*rows))
+    result = invoke("eval", "--responses", "-", "--format", "json", stdin=jsonl(*rows))
     assert [
         (item["model"], item["data"], item["against"], item["pass@k"]["1"]["better"])
-        for item in json.loads(done.stdout)["paired"]
+        for item in json.loads(result.stdout)["paired"]
     ] == [("n", "d", "m", 4), ("n", "e", "m", 4)]
 
 
@@ -160,14 +161,14 @@ def test_what_a_pair_leaves_out_or_judges_otherwise_is_said(tmp_path, monkeypatc
     base = answered("100000")
     (tmp_path / "base.jsonl").write_text(jsonl(*base))
     (tmp_path / "less.jsonl").write_text(jsonl(*answered("1111", verifier="boxed")))
-    other = [row | {"problem": f"other {row['id']}"} for row in base]
+    other = [{**row, "problem": f"other {row['id']}"} for row in base]
     (tmp_path / "other.jsonl").write_text(jsonl(*other))
     given = ("--responses", "base.jsonl", "--responses", "less.jsonl")
     words = invoke("eval", *given).stderr
     assert "warning    less: the differences leave out 2 problems only in base" in words
     assert "differs in less: verifier.format 'boxed', theirs 'any'" in words
-    done = invoke("eval", "--responses", "base.jsonl", "--responses", "other.jsonl")
-    assert done.exit_code == 0
-    assert done.stderr.count("paired     no two results have a problem in common") == 1
+    result = invoke("eval", "--responses", "base.jsonl", "--responses", "other.jsonl")
+    assert result.exit_code == 0
+    assert result.stderr.count("paired     no two results have a problem in common") == 1
     one = invoke("eval", "--responses", "base.jsonl").stderr
     assert "paired" not in one

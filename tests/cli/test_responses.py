@@ -14,9 +14,9 @@ LOOSE = {"id": "a", "answer": "7", "response": "It is 7.", "level": 1}
 
 
 def score(*args, rows) -> tuple[list[dict], str]:
-    done = CliRunner().invoke(app, ["eval", "--responses", "-", *args], input=jsonl(*rows))
-    assert done.exit_code == 0, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+    result = CliRunner().invoke(app, ["eval", "--responses", "-", *args], input=jsonl(*rows))
+    assert result.exit_code == 0, result.stderr
+    return [json.loads(line) for line in result.stdout.splitlines()], result.stderr
 
 
 def verdicts(actual: list[dict]) -> list[str]:
@@ -39,7 +39,7 @@ def test_the_format_is_what_was_asked_for_else_what_the_rows_say():
 def test_responses_with_chat_marks_are_said_in_one_line_a_file():
     chat = "<|im_start|>user\n3+4<|im_end|>\n<|im_start|>assistant\nIt is 7.<|im_end|>"
     marked = "<|ponder|>Is it 8?<|reply|>It is 7."
-    actual, words = score(rows=[LOOSE | {"response": text} for text in (chat, marked, "It is 7.")])
+    actual, words = score(rows=[{**LOOSE, "response": text} for text in (chat, marked, "It is 7.")])
     assert verdicts(actual) == ["correct", "correct", "correct"]
     assert words.count("1 of 3 responses are whole transcripts") == 1
     assert words.count("1 of 3 responses hold what looks like a chat mark") == 1
@@ -48,7 +48,7 @@ def test_responses_with_chat_marks_are_said_in_one_line_a_file():
 
 def test_each_label_has_its_own_figures_and_rows_in_the_order_of_labels():
     rows = [
-        LOOSE | {"model": model, "problem_set": data, "response": text}
+        {**LOOSE, "model": model, "problem_set": data, "response": text}
         for model, data, text in (
             ("m", "d", "7"),
             ("n", "d", "8"),
@@ -78,18 +78,18 @@ def test_files_are_joined_to_a_set_by_id_or_text_and_the_figures_are_handed_on(t
     for name, rows in (("m", first), ("n", second)):
         (tmp_path / f"{name}.jsonl").write_text(jsonl(*rows))
     given = [part for name in "mn" for part in ("--responses", tmp_path / f"{name}.jsonl")]
-    done = invoke("eval", tmp_path / "set.jsonl", *given, "--by", "level", "--format", "csv")
-    rows = list(csv.DictReader(done.stdout.splitlines()))
+    result = invoke("eval", tmp_path / "set.jsonl", *given, "--by", "level", "--format", "csv")
+    rows = list(csv.DictReader(result.stdout.splitlines()))
     assert [
         (row["model"], row["n"], row["k"], row["value"])
         for row in rows
         if row["metric"] == "pass@k" and not row["level"]
     ] == [("m", "2", "1", "0.5"), ("n", "2", "1", "0.75"), ("n", "2", "2", "1.0")]
-    done = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "md")
-    assert "| m | " in done.stdout.splitlines()[2]
-    assert "| 1 | 2 | 0.500 [" in done.stdout.splitlines()[2]
-    done = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "json")
-    assert [left["model"] for left in json.loads(done.stdout)["results"]] == ["m", "n"]
+    result = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "md")
+    assert "| m | " in result.stdout.splitlines()[2]
+    assert "| 1 | 2 | 0.500 [" in result.stdout.splitlines()[2]
+    result = invoke("eval", tmp_path / "set.jsonl", *given, "--format", "json")
+    assert [left["model"] for left in json.loads(result.stdout)["results"]] == ["m", "n"]
 
 
 def test_files_of_one_name_are_models_of_their_own(tmp_path, monkeypatch):
@@ -99,8 +99,8 @@ def test_files_of_one_name_are_models_of_their_own(tmp_path, monkeypatch):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "out.jsonl").write_text(jsonl({"id": "a", "response": response}))
     given = ("--responses", "A/out.jsonl", "--responses", "B/out.jsonl")
-    done = invoke("eval", "set.jsonl", *given, "--format", "csv", "--out", "r")
-    rows = csv.DictReader(done.stdout.splitlines())
+    result = invoke("eval", "set.jsonl", *given, "--format", "csv", "--out", "r")
+    rows = csv.DictReader(result.stdout.splitlines())
     actual = [(row["model"], row["value"]) for row in rows if row["metric"] == "pass@k"]
     assert actual == [("A/out", "1.0"), ("B/out", "0.0")]
     shown = invoke("show", "r").stdout
@@ -135,15 +135,15 @@ def test_a_row_of_no_problem_of_the_set_is_refused(tmp_path, monkeypatch, row, s
     monkeypatch.chdir(tmp_path)
     (tmp_path / "set.jsonl").write_text(jsonl({"id": "a", "problem": "p", "answer": 7}))
     (tmp_path / "in.jsonl").write_text(jsonl(row))
-    done = invoke("eval", "set.jsonl", "--responses", "in.jsonl")
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert says in done.stderr
+    result = invoke("eval", "set.jsonl", "--responses", "in.jsonl")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert says in result.stderr
 
 
 def test_right_answers_in_another_form_than_asked_are_said():
     form = ("--set", "data.answer_format=boxed")
     boxed = {"id": "a", "answer": "7", "response": "\\boxed{7}"}
-    _, words = score(*form, rows=[boxed, boxed | {"response": "It is 7."}])
+    _, words = score(*form, rows=[boxed, {**boxed, "response": "It is 7."}])
     assert "any form   pass@1 1.000 " in words
     assert "50% of the right answers are in another form than asked (boxed)" in words
     _, words = score(*form, rows=[boxed])
@@ -158,12 +158,12 @@ def test_two_files_that_answer_one_problem_differently_are_refused(tmp_path, mon
     row = {"id": "a", "problem": "p", "response": "7", "problem_set": "d"}
     if "problem_set" not in more:
         del row["problem_set"]
-    (tmp_path / "one.jsonl").write_text(jsonl(row | {"answer": 7}))
-    (tmp_path / "two.jsonl").write_text(jsonl(row | {"answer": 8} | more))
+    (tmp_path / "one.jsonl").write_text(jsonl({**row, "answer": 7}))
+    (tmp_path / "two.jsonl").write_text(jsonl({**row, "answer": 8, **more}))
     files = ("--responses", "one.jsonl", "--responses", "two.jsonl")
     says = "has two different gold answers, '8', '7' in one.jsonl:1"
     assert refused("eval", *files, "--out", "out").endswith(says)
-    (tmp_path / "two.jsonl").write_text(jsonl(row | {"answer": 7} | more))
+    (tmp_path / "two.jsonl").write_text(jsonl({**row, "answer": 7, **more}))
     assert invoke("eval", *files, "--out", "out").exit_code == 0  # mended, the same command goes on
 
 
@@ -191,29 +191,29 @@ def test_the_judge_is_in_the_fingerprint(tmp_path, judge):
 def test_a_field_is_looked_for_before_anything_is_judged(monkeypatch):
     monkeypatch.setattr("rlvr_cli.program.recorded.judged", lambda *args: pytest.fail("judged"))
     args = ["eval", "--responses", "-", "--by", "lvl"]
-    done = CliRunner().invoke(app, args, input=jsonl(RIGHT))
-    assert done.exit_code == 2
-    assert "lvl" in done.stderr
+    result = CliRunner().invoke(app, args, input=jsonl(RIGHT))
+    assert result.exit_code == 2
+    assert "lvl" in result.stderr
 
 
 def test_a_field_that_differs_between_the_rows_of_a_problem_is_not_a_problems():
-    rows = [RIGHT, RIGHT | {"level": 2}]
+    rows = [RIGHT, {**RIGHT, "level": 2}]
     line = refused("eval", "--responses", "-", "--by", "level", stdin=jsonl(*rows))
     assert "stdin:2: --by level: rows of problem a have 2 and 1; it must be of the problem" in line
 
 
 def test_two_files_are_compared_with_what_only_one_has_or_judges_otherwise(tmp_path):
-    theirs = [{"id": n, "answer": 1, "response": "2"} for n in range(5)]
-    score("--out", str(tmp_path / "theirs"), rows=theirs)
+    reference = [{"id": n, "answer": 1, "response": "2"} for n in range(5)]
+    score("--out", str(tmp_path / "theirs"), rows=reference)
     ours = [{"id": n, "answer": 1 + (n == 3), "response": "1"} for n in range(1, 5)]
     args = ("--quiet", "--format", "md", "--by", "level,kind", "--against", tmp_path / "theirs")
-    done = invoke("eval", "--responses", "-", *args,
-                  stdin=jsonl(*(row | {"level": 1, "kind": "x"} for row in ours)))  # fmt: skip
-    assert done.exit_code == 0
-    assert f"the differences leave out 1 problem only in {tmp_path / 'theirs'}" in done.stderr
-    assert "1 problem (such as 3) with another gold answer there" in done.stderr
-    assert f"against    responses on stdin ({tmp_path / 'theirs'}), 4 problems" in done.stderr
-    by, kinds, compared, _ = done.stdout.split("\n\n")[1:]
+    result = invoke("eval", "--responses", "-", *args,
+                  stdin=jsonl(*({**row, "level": 1, "kind": "x"} for row in ours)))  # fmt: skip
+    assert result.exit_code == 0
+    assert f"the differences leave out 1 problem only in {tmp_path / 'theirs'}" in result.stderr
+    assert "1 problem (such as 3) with another gold answer there" in result.stderr
+    assert f"against    responses on stdin ({tmp_path / 'theirs'}), 4 problems" in result.stderr
+    by, kinds, compared, _ = result.stdout.split("\n\n")[1:]
     # Wilson at 4 x 0.75 x 0.25 / 0.25 = 3 problems.
     assert by.splitlines()[2] == "| responses | stdin | 1 | 4 | 0.750 [0.256, 0.963] |"
     assert kinds.splitlines()[0] == "| model | data | kind | problems | pass@1 [95 %] |"
@@ -234,6 +234,6 @@ def test_the_same_judging_of_two_files_does_not_make_their_models_one(tmp_path):
 
 
 def test_problems_that_hold_responses_are_pointed_to_their_option(tmp_path):
-    (tmp_path / "made.jsonl").write_text(jsonl(RIGHT | {"problem": "7?"}))
-    done = invoke("eval", tmp_path / "made.jsonl", "-n", 1, "--max-tokens", 2)
-    assert f"rlvr eval --responses {tmp_path / 'made.jsonl'} judges them" in done.stderr
+    (tmp_path / "made.jsonl").write_text(jsonl({**RIGHT, "problem": "7?"}))
+    result = invoke("eval", tmp_path / "made.jsonl", "-n", 1, "--max-tokens", 2)
+    assert f"rlvr eval --responses {tmp_path / 'made.jsonl'} judges them" in result.stderr

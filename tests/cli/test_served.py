@@ -38,9 +38,11 @@ def served(running, kind=""):
 
 
 def test_a_server_is_measured_as_a_model_is(rlvr, running, sums, tmp_path):
-    done = rlvr("eval", sums.name, *served(running), "-n", "2", "--out", "result")
-    assert done.returncode == 0, done.stderr
-    assert "7 problems x 2 samples, temperature 0.6, top-p 0.95, the server's limit" in done.stderr
+    result = rlvr("eval", sums.name, *served(running), "-n", "2", "--out", "result")
+    assert result.returncode == 0, result.stderr
+    assert (
+        "7 problems x 2 samples, temperature 0.6, top-p 0.95, the server's limit" in result.stderr
+    )
     report = json.loads((tmp_path / "result" / "report.json").read_text())
     assert report["speed"][0]["tokens"] == 7 * 14  # seven a response
     (entry,) = report["results"]
@@ -71,9 +73,9 @@ def test_what_has_a_reply_is_kept_and_only_the_rest_is_asked_again(rlvr, running
     assert "no reply to 1 problem (bad: 400 this prompt is too long)" in stopped.stderr
     assert "the others are kept" in stopped.stderr
     before = len(running.seen)
-    again = rlvr(*command)
-    assert again.returncode == 2
-    assert "6 of 7 problems are done already" in again.stderr
+    repeated = rlvr(*command)
+    assert repeated.returncode == 2
+    assert "6 of 7 problems are done already" in repeated.stderr
     asked = [body for method, _, _, body in running.seen[before:] if method == "POST"]
     assert len(asked) == 1
     finished = rlvr(*command, "--skip-bad")
@@ -104,37 +106,37 @@ def test_neither_a_server_nor_a_file_of_responses_needs_torch(running, sums):
         ["eval", sums.name, *served(running), "--out", "result"],
         ["sample", sums.name, *served(running), "--out", "rows.jsonl"],
     )
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", code, json.dumps(commands)],
         capture_output=True,
         text=True,
         cwd=sums.parent,
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["set()"] * 3
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == ["set()"] * 3
 
 
 def test_a_name_that_looks_like_a_path_is_the_servers(rlvr, running, sums):
     name = "accounts/us/models/mine"
-    done = rlvr("eval", sums.name, "--endpoint", running.url("no-list"), "--model", name)
-    assert done.returncode == 0, done.stderr
+    result = rlvr("eval", sums.name, "--endpoint", running.url("no-list"), "--model", name)
+    assert result.returncode == 0, result.stderr
     assert running.seen[-1][3]["model"] == name
 
 
 def test_no_answer_at_all_is_an_error(rlvr, running, sums):
     broken = ("--set", "server.tries=1", *served(running, "broken"))
-    done = rlvr("eval", sums.name, *broken)
-    assert done.returncode == 2
-    assert re.search(r"no request was answered \(\S+: 500 out of luck\)", done.stderr)
-    done = rlvr("sample", sums.name, *broken)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "warning    odd: no reply: 500 out of luck" in done.stderr
+    result = rlvr("eval", sums.name, *broken)
+    assert result.returncode == 2
+    assert re.search(r"no request was answered \(\S+: 500 out of luck\)", result.stderr)
+    result = rlvr("sample", sums.name, *broken)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "warning    odd: no reply: 500 out of luck" in result.stderr
 
 
 def test_samples_are_rows_in_order(rlvr, running, sums):
-    done = rlvr("sample", sums.name, *served(running, "thinks"), "-n", "2", "--max-tokens", "9")
-    assert done.returncode == 0, done.stderr
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    result = rlvr("sample", sums.name, *served(running, "thinks"), "-n", "2", "--max-tokens", "9")
+    assert result.returncode == 0, result.stderr
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [row["id"] for row in rows[::2]] == [row["id"] for row in [*SUMS, WRONG]]
     assert rows[0]["response"] == "<think>add them</think>\\boxed{3}"
     bodies = [body for _, path, _, body in running.seen if path.startswith("/thinks")]
@@ -149,8 +151,8 @@ def test_a_stopped_command_goes_on_and_asks_for_nothing_that_it_has(rlvr, tmp_pa
     command = ["eval", "many.jsonl", "-n", "2", "--set", f"server.in_flight={in_flight}"]
     rows = "responses/many.jsonl--org_model.jsonl"
     with faulty_server(seconds=0.05) as server:
-        whole = rlvr(*command, *served(server), "--out", "whole")
-        assert whole.returncode == 0, whole.stderr
+        unbroken = rlvr(*command, *served(server), "--out", "whole")
+        assert unbroken.returncode == 0, unbroken.stderr
         expected = (tmp_path / "whole" / rows).read_text()
         server.counts.clear()
 
@@ -158,21 +160,21 @@ def test_a_stopped_command_goes_on_and_asks_for_nothing_that_it_has(rlvr, tmp_pa
         process = Fork([*command, *served(server), "--out", "broken"], tmp_path)
         process.await_(lambda: unfinished.exists() and unfinished.read_text().count("\n") > 10)
         os.kill(process.pid, number)
-        done = process.done()
-        assert done.rc == (130 if number == signal.SIGINT else -signal.SIGKILL)
+        result = process.done()
+        assert result.rc == (130 if number == signal.SIGINT else -signal.SIGKILL)
         lines = unfinished.read_text().splitlines()
         on_disk = {json.loads(line)["rows"][0]["problem"] for line in lines}
         assert 10 < len(on_disk) < 60
         before = asked(server)
         assert on_disk <= before.keys()
         if number == signal.SIGINT:  # all that came was written, also what came since the last time
-            assert "broken keeps the sampled responses; give the same command again" in done.err
-            assert "Traceback" not in done.err
+            assert "broken keeps the sampled responses; give the same command again" in result.err
+            assert "Traceback" not in result.err
             assert len(before) - len(on_disk) <= in_flight
 
-        again = rlvr(*command, *served(server), "--out", "broken")
-        assert again.returncode == 0, again.stderr
-        assert f"{len(on_disk)} of 60 problems are done already" in again.stderr
+        repeated = rlvr(*command, *served(server), "--out", "broken")
+        assert repeated.returncode == 0, repeated.stderr
+        assert f"{len(on_disk)} of 60 problems are done already" in repeated.stderr
         assert (tmp_path / "broken" / rows).read_text() == expected
         assert (asked(server) - before).keys() == {row["problem"] for row in sums} - on_disk
         assert max((asked(server) - before).values()) == 1
@@ -197,8 +199,8 @@ def asked(server) -> Counter[str]:
     ],
 )
 def test_bad_input_is_one_line(rlvr, arguments, message):
-    done = rlvr(*arguments)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
+    result = rlvr(*arguments)
+    assert result.returncode == 2
+    (line,) = result.stderr.splitlines()
     assert message in line
     assert "pw" not in line

@@ -61,9 +61,11 @@ def test_a_directory_of_runs_lists_them(tmp_path):
     (tmp_path / "many").mkdir()
     for number in (2, 1):
         made_run(tmp_path / "many" / f"run-{number}", f"seed={number}", steps=3)
-    done = invoke("show", tmp_path / "many")
-    assert done.exit_code == 0, done.stderr
-    shown = [line.split() for line in (done.stdout + done.stderr).splitlines() if "run-" in line]
+    result = invoke("show", tmp_path / "many")
+    assert result.exit_code == 0, result.stderr
+    shown = [
+        line.split() for line in (result.stdout + result.stderr).splitlines() if "run-" in line
+    ]
     assert [line[0].rpartition("/")[2] for line in shown[:2]] == ["run-1", "run-2"]
     assert shown[0][1:6] == ["dapo", "problems.yaml", "3", "of", "3"]
     together = invoke("show", tmp_path / "many", "--html", tmp_path / "page.html")

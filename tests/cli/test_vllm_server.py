@@ -57,7 +57,7 @@ def endpoint(model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[s
                 *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--enforce-eager"),
                 *arguments,
             ],
-            env=os.environ | {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_NO_USAGE_STATS": "1"},
+            env={**os.environ, "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_NO_USAGE_STATS": "1"},
             stdout=file,
             stderr=file,
             start_new_session=True,
@@ -85,8 +85,8 @@ def answers(url: str) -> bool:
 
 def measured(rlvr, place: Path, out: str, *arguments: str) -> tuple[list[tuple], dict]:
     """The texts, ends and verdicts of an evaluation, and its pass@k."""
-    done = rlvr("eval", *arguments, *GREEDY, "--out", out)
-    assert done.returncode == 0, done.stderr
+    result = rlvr("eval", *arguments, *GREEDY, "--out", out)
+    assert result.returncode == 0, result.stderr
     (file,) = (place / out / "responses").iterdir()
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     (entry,) = json.loads((place / out / "report.json").read_text())["results"]

@@ -220,8 +220,8 @@ def test_latex_emboldens_the_best_only_if_it_is_one():
 def test_csv_has_a_row_for_each_figure():
     shares = {"format_share": None, "cut_off_share": 0.0, "response_length": 5.0}
     part = figures({1: estimate(0.25, 4)}, {1: None}, **shares)
-    whole = entry(any_form=estimate(0.75), by={"level": {"3": part}})
-    report = report_of(whole, paired=[comparison()])
+    unbroken = entry(any_form=estimate(0.75), by={"level": {"3": part}})
+    report = report_of(unbroken, paired=[comparison()])
     header, *lines = as_csv(report).splitlines()
     names = "model,data,metric,k,level_field,level,value,low,high,n,baseline,p,better,worse"
     assert header == names

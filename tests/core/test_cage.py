@@ -50,9 +50,9 @@ def test_it_sees_paths_and_language_alone_and_says_nothing(monkeypatch, capfd):
         os.write(2, b"heard")
         return dict(os.environ)
 
-    seen = in_cage(work, 10, 64 * MIB)
-    assert "HF_TOKEN" not in seen
-    assert seen["LANG"] == "C.UTF-8"
+    observed = in_cage(work, 10, 64 * MIB)
+    assert "HF_TOKEN" not in observed
+    assert observed["LANG"] == "C.UTF-8"
     assert os.environ["HF_TOKEN"] == "secret"
     assert capfd.readouterr() == ("", "")
 

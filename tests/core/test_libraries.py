@@ -100,9 +100,11 @@ def test_the_libraries_that_are_used(name):
         "from rlvr_cli.core.libraries import neutralize_logs; neutralize_logs();"
         f"import {name}, logging; logging.getLogger('{name}.x').error({NASTY!r})"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert SHOWN in done.stderr
-    assert "\x1b" not in done.stderr
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert SHOWN in result.stderr
+    assert "\x1b" not in result.stderr
 
 
 def test_it_is_imported():
@@ -143,7 +145,7 @@ def with_theirs(tmp_path):
     (tmp_path / "verifiers-0.4.0.dist-info").mkdir()
     (tmp_path / "verifiers-0.4.0.dist-info" / "METADATA").write_text("Name: verifiers\n")
     ours = Path(rlvr_cli.__file__).parents[1]
-    return os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ours}"}
+    return {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ours}"}
 
 
 @pytest.mark.parametrize(
@@ -151,10 +153,10 @@ def with_theirs(tmp_path):
 )
 def test_the_doctor_and_the_first_import_say_so_in_a_line(command, with_theirs, tmp_path):
     words = [sys.executable, *command]
-    done = subprocess.run(
+    result = subprocess.run(
         words, env=with_theirs, cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    assert done.returncode != 0
-    assert "rror: another distribution has the name verifiers" in done.stderr.splitlines()[-1]
+    assert result.returncode != 0
+    assert "rror: another distribution has the name verifiers" in result.stderr.splitlines()[-1]
     if "doctor" in command:
-        assert done.stderr.count("\n") == 1
+        assert result.stderr.count("\n") == 1

@@ -91,7 +91,7 @@ def test_the_same_kind_and_one_that_shares_its_cells_keep_them():
 def test_cells_inside_a_choice_inside_a_choice():
     deep = over({"form": {"kind": "deep", "floor": 2}})
     changed = over({"form": {"inner": {"share": 0.9}}}, deep)
-    assert changed["form"] == deep["form"] | {"inner": {"kind": "plain", "share": 0.9}}
+    assert changed["form"] == {**deep["form"], "inner": {"kind": "plain", "share": 0.9}}
 
 
 class Numbered(Choice):
@@ -118,9 +118,9 @@ def test_a_number_sets_the_cell_of_a_choice_that_has_one():
 
 @pytest.mark.parametrize("nothing", ["none", None, {"kind": "none"}])
 def test_an_optional_choice_can_be_taken_back(nothing):
-    made = over({"extra": "bare"})
-    assert made["extra"] == {"kind": "bare", "share": 0.5}
-    assert over({"extra": nothing}, made)["extra"] is None
+    created = over({"extra": "bare"})
+    assert created["extra"] == {"kind": "bare", "share": 0.5}
+    assert over({"extra": nothing}, created)["extra"] is None
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_setting_says_what_is_done_with_it():
 
     class Outer(Section):
         inner: Inner = Inner()
-        whole: Free = Free()
+        unbroken: Free = Free()
 
     actual = {one.name: one for one in settings_of(Outer)}
     assert list(actual) == ["inner.one", "inner.two", "whole.count", "whole.flagged"]

@@ -57,17 +57,17 @@ def test_a_step_is_a_flat_line_with_its_keys_in_order():
 
 
 def test_a_line_is_read_again():
-    again = StepFigures.from_row(json.loads(LINE))
-    assert (again.step, again.sampled, again.batch) == (3, FIGURES.sampled, FIGURES.batch)
-    assert (again.rest, again.update, again.seconds) == (
+    repeated = StepFigures.from_row(json.loads(LINE))
+    assert (repeated.step, repeated.sampled, repeated.batch) == (3, FIGURES.sampled, FIGURES.batch)
+    assert (repeated.rest, repeated.update, repeated.seconds) == (
         FIGURES.rest,
         FIGURES.update,
         FIGURES.seconds,
     )
-    assert again.held_out[""] == FIGURES.held_out[""]
-    assert again.held_out["other"] == HeldOut(0.0)  # a line has the levels of the first set only
-    assert again.measured == 0.5
-    assert json.dumps(again.row) == LINE
+    assert repeated.held_out[""] == FIGURES.held_out[""]
+    assert repeated.held_out["other"] == HeldOut(0.0)  # a line has the levels of the first set only
+    assert repeated.measured == 0.5
+    assert json.dumps(repeated.row) == LINE
 
 
 def test_a_line_of_another_version_keeps_its_keys():

@@ -50,12 +50,12 @@ def test_groups_come_back_with_their_own_prompts_and_verdicts():
     groups = [made_group("a", RIGHT, WRONG, version=3), made_group("b", LATE, None)]
     prompts = [made_prompt("other"), groups[1].prompt, groups[0].prompt]
     assert [row["prompt"] for row in groups_as_json(groups, prompts)] == [2, 1]
-    again = through_json(groups, prompts)
-    assert again == groups
-    assert again[0].prompt is groups[0].prompt
-    assert all(rollout.prompt is again[1].prompt for rollout in again[1].rollouts)
-    assert again[0].rollouts[0].verification.verdict is Verdict.CORRECT
-    assert [rollout.sample for rollout in again[0].rollouts] == [0, 1]
+    repeated = through_json(groups, prompts)
+    assert repeated == groups
+    assert repeated[0].prompt is groups[0].prompt
+    assert all(rollout.prompt is repeated[1].prompt for rollout in repeated[1].rollouts)
+    assert repeated[0].rollouts[0].verification.verdict is Verdict.CORRECT
+    assert [rollout.sample for rollout in repeated[0].rollouts] == [0, 1]
 
 
 @given(st.lists(st.floats(allow_nan=False, width=64), min_size=1))
@@ -65,9 +65,9 @@ def test_every_bit_of_a_log_probability_is_kept(logprobs):
     places = ((1, 0.1),)
     rollout = Rollout.of(prompt, 0, completion, "\ud800é", None, 0.1 + 0.2, places=places)
     group = Group(prompt, (rollout,), 1)
-    (again,) = through_json([group], [prompt])
-    kept = again.rollouts[0]
-    assert [x.hex() for x in kept.completion.logprobs] == [x.hex() for x in logprobs]
-    assert kept.reward == math.nextafter(0.3, 1)
-    assert kept.places == ((1, 0.1),)
-    assert (kept.text, kept.completion.finish_reason) == ("\ud800é", "length")
+    (repeated,) = through_json([group], [prompt])
+    retained = repeated.rollouts[0]
+    assert [x.hex() for x in retained.completion.logprobs] == [x.hex() for x in logprobs]
+    assert retained.reward == math.nextafter(0.3, 1)
+    assert retained.places == ((1, 0.1),)
+    assert (retained.text, retained.completion.finish_reason) == ("\ud800é", "length")

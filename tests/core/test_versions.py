@@ -138,10 +138,10 @@ def run(site: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 )
 def test_what_is_known_to_break_is_refused_before_it_is_imported(tmp_path, name, version, line):
     write_distribution(tmp_path, name, version)
-    done = run(tmp_path, "train", "--steps", "1")
-    assert (done.returncode, done.stdout) == (2, "")
+    result = run(tmp_path, "train", "--steps", "1")
+    assert (result.returncode, result.stdout) == (2, "")
     requirement = f"{name}{TRIED[name].requirement}"
-    assert done.stderr == (
+    assert result.stderr == (
         f"rlvr: error: {name} {version} is too old, {line}: pip install '{requirement}'\n"
     )
 
@@ -154,10 +154,10 @@ def test_an_untried_version_is_warned_of_once_and_used(tmp_path):
         return main()
 
     command = ("sample", "What is 1 + 1?", "--max-tokens", "2")
-    done = forked(command, tmp_path, program=beside_it)
-    assert done.rc == 0, done.err
-    assert done.err.count("torch 3.0.0 was not tried (2.11 to 2.15 were)") == 1
-    assert "versions   torch 3.0.0 (tried: 2.11 to 2.15), transformers" in done.err
+    result = forked(command, tmp_path, program=beside_it)
+    assert result.rc == 0, result.err
+    assert result.err.count("torch 3.0.0 was not tried (2.11 to 2.15 were)") == 1
+    assert "versions   torch 3.0.0 (tried: 2.11 to 2.15), transformers" in result.err
 
 
 def test_what_this_torch_offers_follows_its_release():

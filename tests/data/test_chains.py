@@ -13,8 +13,8 @@ def test_the_splits_of_chains_never_overlap_whatever_the_seed():
 
 
 def test_chains_are_right_seeded_and_have_every_level_evenly():
-    rows, again, others = (list(chains.problems("train", 1000, seed)) for seed in (1, 1, 2))
-    assert rows == again != others
+    rows, repeated, others = (list(chains.problems("train", 1000, seed)) for seed in (1, 1, 2))
+    assert rows == repeated != others
     assert len({row["problem"] for row in rows}) == len({row["id"] for row in rows}) == 1000
     for row in rows:
         start, shown = re.fullmatch(

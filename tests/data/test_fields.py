@@ -238,8 +238,8 @@ def test_the_command_line_reads_every_shape(tmp_path):
         (tmp_path / name).mkdir()
         write(tmp_path / name / file)
         said_of[str(tmp_path / name / file)] = words
-    done = invoke("eval", *said_of, "-n", 1, "--max-tokens", 1, "--limit", 1)
-    assert done.exit_code == 0, done.stderr
+    result = invoke("eval", *said_of, "-n", 1, "--max-tokens", 1, "--limit", 1)
+    assert result.exit_code == 0, result.stderr
     for name in has_system:
         file, write, words = SHAPES[name]
         write(tmp_path / file)
@@ -247,7 +247,7 @@ def test_the_command_line_reads_every_shape(tmp_path):
         assert words in refusal
         assert "its chat template leaves out the system turn; put what it says" in refusal
     for path, words in said_of.items():
-        assert any(Path(path).name in line and words in line for line in done.stderr.splitlines())
+        assert any(Path(path).name in line and words in line for line in result.stderr.splitlines())
 
 
 @pytest.mark.parametrize(
@@ -326,8 +326,8 @@ def test_a_field_of_derivations_has_no_bare_one_behind_the_first(tmp_path):
     found = load_problems(source, "train", skip_bad=True)
     assert [item.answer for item in found.problems] == ["2", "18", "4"]
     assert found.fields_read.endswith("answer from answer behind #### (2), answer (1)")
-    whole = load_problems(source, "train", fields={"answer": "answer"}).problems[2].answer
-    assert whole == answers[2]
+    unbroken = load_problems(source, "train", fields={"answer": "answer"}).problems[2].answer
+    assert unbroken == answers[2]
 
 
 def test_a_row_to_learn_may_be_a_conversation_of_prompt_and_completion():
@@ -337,7 +337,7 @@ def test_a_row_to_learn_may_be_a_conversation_of_prompt_and_completion():
     read = FieldReader().problem(row, "1", need_answer=False, need_response=True)
     assert (read.problem, read.extra) == ("1+1", {"response": "2"})
     with pytest.raises(BadRowError, match="field response is not a text"):
-        FieldReader().problem(row | {"completion": prompt}, "1", False, need_response=True)
+        FieldReader().problem({**row, "completion": prompt}, "1", False, need_response=True)
 
 
 USER, REPLY = {"role": "user", "content": "q"}, {"from": "gpt", "value": "a"}
@@ -427,7 +427,7 @@ def test_a_box_in_a_proof_is_no_answer():
     row = {"problem": "Prove it.", "solution": "Let \\boxed{1} be the first.", "answer": "proof"}
     with pytest.raises(BadRowError, match="field answer is proof"):
         FieldReader().problem(row, "x")
-    assert FieldReader().problem(row | {"answer": ""}, "x").answer == "1"
+    assert FieldReader().problem({**row, "answer": ""}, "x").answer == "1"
 
 
 def test_a_hint_names_no_field_of_positions():
@@ -437,4 +437,4 @@ def test_a_hint_names_no_field_of_positions():
     assert "doc.gold_index" in str(refused.value)  # among the fields that the row has
     assert "--field answer=NAME, or the problem set" in str(refused.value)
     with pytest.raises(BadRowError, match=r"--field answer=doc\.gold_text,"):
-        FieldReader().judged(row | {"doc": {"gold_index": 0, "gold_text": "12"}}, need_answer=True)
+        FieldReader().judged({**row, "doc": {"gold_index": 0, "gold_text": "12"}}, need_answer=True)

@@ -73,9 +73,9 @@ def test_right_answers_are_paid_others_are_not_and_code_does_not_run(
 
 @pytest.mark.parametrize("name", scoring.REFUSED)
 def test_no_question_reaches_a_refused_generator(name, answer):
-    made = answer({"generator": name, "first": 0, "count": 1})
+    created = answer({"generator": name, "first": 0, "count": 1})
     scored = answer({"place": f"{name}#1.01234567", "answer": "1"})
-    for reply in (made, scored):
+    for reply in (created, scored):
         assert reply == {"error": f"ValueError: {scoring.REFUSED[name]}"}
     with pytest.raises(UserError, match=f"gym:{name}: {scoring.REFUSED[name][:20]}"):
         rows(f"gym:gcd+{name}", "train", 1)
@@ -107,8 +107,8 @@ def rows(source, split, count):
 
 def test_splits_share_no_problem_and_every_process_makes_the_same_ones():
     source = "gym:gcd+ransom_note?seed=3&size=40"  # the latter's problems depend on a set's order
-    train, again, test = (rows(source, split, 80) for split in ("train", "train", "test"))
-    assert train == again
+    train, repeated, test = (rows(source, split, 80) for split in ("train", "train", "test"))
+    assert train == repeated
     assert [p.extra["generator"] for p in train] == ["gcd", "ransom_note"] * 40
     assert len({p.problem for p in train}) == len({p.id for p in train}) == 80
     other_seed = rows("gym:gcd+ransom_note?seed=7", "test", 200)
@@ -134,13 +134,18 @@ def test_a_response_is_scored_by_its_place_and_only_a_score_of_one_is_correct(rl
     (problem,) = rows("gym:sudoku", "test", 1)
     grid = problem.answer.replace("9", "8", 1)
     lines = [
-        {"id": problem.id, "problem": problem.problem, "answer": problem.answer, **problem.extra}
-        | {"response": f"<think>a</think><answer>{text}</answer>"}
+        {
+            "id": problem.id,
+            "problem": problem.problem,
+            "answer": problem.answer,
+            **problem.extra,
+            "response": f"<think>a</think><answer>{text}</answer>",
+        }
         for text in (problem.answer, grid, "none")
     ]
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    done = rlvr("eval", "--responses", "r.jsonl", "--out", "o", "--by", "generator")
-    assert done.returncode == 0, done.stderr
+    result = rlvr("eval", "--responses", "r.jsonl", "--out", "o", "--by", "generator")
+    assert result.returncode == 0, result.stderr
     (file,) = (tmp_path / "o").glob("**/*.jsonl")
     judged = [json.loads(line) for line in file.read_text().splitlines()]
     assert [row["verdict"] for row in judged] == ["correct", "wrong", "wrong"]
@@ -161,7 +166,7 @@ def test_a_place_is_no_place_of_a_problem_with_another_text(answer):
     (row,) = answer({"generator": "ab", "first": 3, "count": 1})["rows"]
     named = {"problem": row["problem"], scoring.FIELD: row["place"]}
     assert scoring.place_of(named) == row["place"]
-    assert scoring.place_of(named | {"problem": "2 + 2?"}) is None
+    assert scoring.place_of({**named, "problem": "2 + 2?"}) is None
     (value,) = answer({"generator": "gcd", "first": 3, "count": 1})["rows"]
     reply = answer({"place": value["place"], "answer": value["answer"]})
     assert reply == {"error": "ValueError: answers to gcd are compared, and not scored"}
@@ -169,15 +174,15 @@ def test_a_place_is_no_place_of_a_problem_with_another_text(answer):
 
 def test_a_resume_with_generated_problems_is_exact(rlvr, tmp_path):
     command = ["train", "gym:ab+gcd?size=8", *small_run("--set", "eval.source=chains")[1:]]
-    done = rlvr(*command, "--steps", "2", "--out", "run")
-    assert done.returncode == 0, done.stderr
-    whole = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    done = rlvr(*command, "--steps", "1", "--out", "part")
-    assert done.returncode == 0, done.stderr
-    done = rlvr("train", "--resume", "part", "--steps", "2")
-    assert done.returncode == 0, done.stderr
+    result = rlvr(*command, "--steps", "2", "--out", "run")
+    assert result.returncode == 0, result.stderr
+    unbroken = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    result = rlvr(*command, "--steps", "1", "--out", "part")
+    assert result.returncode == 0, result.stderr
+    result = rlvr("train", "--resume", "part", "--steps", "2")
+    assert result.returncode == 0, result.stderr
     parts = (tmp_path / "part" / "metrics.jsonl").read_text().splitlines()
-    assert [repeatable(json.loads(line)) for line in whole] == [
+    assert [repeatable(json.loads(line)) for line in unbroken] == [
         repeatable(json.loads(line)) for line in parts
     ]
 
@@ -195,10 +200,10 @@ def test_a_resume_with_generated_problems_is_exact(rlvr, tmp_path):
     ],
 )
 def test_bad_sources_are_one_line(rlvr, source, message):
-    done = rlvr("eval", source, "--model", "tiny")
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
+    result = rlvr("eval", source, "--model", "tiny")
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) == 1, result.stderr
 
 
 def test_a_generator_that_does_not_end_is_stopped(monkeypatch):

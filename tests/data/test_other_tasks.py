@@ -78,12 +78,12 @@ def test_options_are_judged_in_a_file_of_responses(tmp_path):
 def test_the_figures_of_a_set_of_choices_are_by_subject(tmp_path):
     rows = [question(n, 1, subject="number" if n % 2 else "sum") for n in range(4)]
     (tmp_path / "mmlu_test.jsonl").write_text(jsonl(*rows))
-    done = invoke(
+    result = invoke(
         *("eval", "mmlu", "--by", "subject", "-n", 1, "--max-tokens", 1),
         *("--set", f"data.root={tmp_path}"),
     )
-    assert done.exit_code == 0, done.stderr
-    by_subject = done.stderr.partition("subject")[2]
+    assert result.exit_code == 0, result.stderr
+    by_subject = result.stderr.partition("subject")[2]
     assert {"number", "sum"} <= set(by_subject.split())
 
 
@@ -108,7 +108,7 @@ def test_an_unreadable_gold_is_named_with_its_line(tmp_path):
     path.write_text(jsonl(*rows))
     said = invoke("eval", path, "-n", 1, "--max-tokens", 1).stderr
     assert f"{path}:2: problem p.jsonl-2: the gold answer 'Use the sum of both.' cannot be" in said
-    path.write_text(jsonl(*(row | {"response": "so 2"} for row in rows)))
+    path.write_text(jsonl(*({**row, "response": "so 2"} for row in rows)))
     said = invoke("eval", "--responses", path).stderr
     assert f"{path}:2: problem " in said
 
@@ -162,10 +162,10 @@ def test_an_error_beside_an_empty_response_is_no_wrong_answer(tmp_path, field):
     row = {"problem": "1+1", "answer": "2", field: "", "error": {"message": "busy"}}
     path = tmp_path / "r.jsonl"
     path.write_text(jsonl(row))
-    done = invoke("eval", "--responses", path)
-    assert done.exit_code == 2
-    assert "no response to judge: 1 response failed (1 error; the first at" in done.stderr
-    path.write_text(jsonl(row | {"error": None}))
+    result = invoke("eval", "--responses", path)
+    assert result.exit_code == 2
+    assert "no response to judge: 1 response failed (1 error; the first at" in result.stderr
+    path.write_text(jsonl({**row, "error": None}))
     assert len(read_responses(str(path), None, False)) == 1
 
 

@@ -156,13 +156,13 @@ def test_real_problem_sets_are_read_whole(shared_data, file, count, first):
     [("level=2", None, {2}), ("level= 1 , 8", None, {1, 8}), (None, None, set(range(1, 13)))],
 )
 def test_problems_are_chosen_by_a_field(where, limit, levels):
-    chosen = load_problems("chains", "test", where=where)
-    assert {problem.extra["level"] for problem in chosen.problems} == levels
+    selected = load_problems("chains", "test", where=where)
+    assert {problem.extra["level"] for problem in selected.problems} == levels
     everything = load_problems("chains", "test").problems
-    assert chosen.problems == tuple(p for p in everything if p.extra["level"] in levels)
-    assert len(chosen.places) == len(chosen.problems)
+    assert selected.problems == tuple(p for p in everything if p.extra["level"] in levels)
+    assert len(selected.places) == len(selected.problems)
     first = load_problems("chains", "test", where=where, limit=3)
-    assert first.problems == chosen.problems[:3]
+    assert first.problems == selected.problems[:3]
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ def tokens(*prompts: Prompt, stop_ids: tuple[int, ...] = (9, 0)) -> list[list[in
 
 
 def test_a_response_ends_unless_it_was_cut_off():
-    whole, cut = row_prompt(response="ab"), row_prompt(response="ab", finish_reason="length")
-    assert tokens(whole, cut) == [[97, 98, 0], [97, 98]]
-    assert tokens(whole, stop_ids=(9, 7)) == [[97, 98, 9]]  # the model has another end token
+    unbroken, cut = row_prompt(response="ab"), row_prompt(response="ab", finish_reason="length")
+    assert tokens(unbroken, cut) == [[97, 98, 0], [97, 98]]
+    assert tokens(unbroken, stop_ids=(9, 7)) == [[97, 98, 9]]  # the model has another end token
 
 
 def test_a_thought_that_the_template_has_opened_is_not_opened_again():
@@ -42,8 +42,8 @@ def test_a_thought_that_the_template_has_opened_is_not_opened_again():
 def test_a_response_says_why_it_ended_and_has_no_log_probabilities():
     policy = LoadedModel(None, Letters(), (0,), 128, "")
     rows = [row_prompt(response="a"), row_prompt(response="a", finish_reason="length")]
-    whole, cut = tokenize_responses(rows, policy, 2)
-    assert whole == Completion([97, 0], (), "stop")
+    unbroken, cut = tokenize_responses(rows, policy, 2)
+    assert unbroken == Completion([97, 0], (), "stop")
     assert cut == Completion([97], (), "length")
 
 

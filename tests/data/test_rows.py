@@ -47,8 +47,9 @@ JUDGED = {"id": "7", "verdict": "correct"}
 
 
 def test_a_row_of_any_tool_keeps_what_else_it_has():
-    row = as_row(JudgedRow.model_validate(JUDGED | {"id": 7, "level": 3}).answered)
-    assert row == dict.fromkeys(ROW_KEYS) | JUDGED | {
+    row = as_row(JudgedRow.model_validate({**JUDGED, "id": 7, "level": 3}).answered)
+    assert row == {
+        **(dict.fromkeys(ROW_KEYS) | JUDGED),
         "sample": 0,
         "response": "",
         "format_ok": True,
@@ -60,12 +61,12 @@ def test_a_row_of_any_tool_keeps_what_else_it_has():
 
 
 def test_of_rewards_that_others_wrote_the_finite_numbers_count_and_all_else_stays_the_problems():
-    theirs = {"a": 1, "b": True, "c": "x", "d": 10**400, "e": None}
-    fields = {"rewards": theirs, "places": "Paris"}
+    reference = {"a": 1, "b": True, "c": "x", "d": 10**400, "e": None}
+    fields = {"rewards": reference, "places": "Paris"}
     response = JudgedRow.model_validate(JUDGED | fields).answered
     assert response.rewards == {"a": 1.0, "b": 1.0}
     assert response.problem.extra == fields
-    assert JudgedRow.model_validate(JUDGED | {"rewards": [1]}).answered.rewards == {}
+    assert JudgedRow.model_validate({**JUDGED, "rewards": [1]}).answered.rewards == {}
 
 
 @pytest.mark.parametrize(
@@ -96,10 +97,10 @@ def test_each_mistake_is_refused(changed):
 def test_half_a_line_is_left_out_and_a_bad_one_named(tmp_path):
     path = tmp_path / "rows.jsonl"
     write_rows(path, [made_row("a", 0, "wrong"), made_row("a", 1, "correct")])
-    whole = path.read_text()
-    path.write_text(whole[:-20])
+    unbroken = path.read_text()
+    path.write_text(unbroken[:-20])
     assert [response.sample for response in stored_responses(path)] == [0]
-    path.write_text(whole[:-20] + "\n" + whole)
+    path.write_text(unbroken[:-20] + "\n" + unbroken)
     with pytest.raises(UserError, match=r"rows.jsonl:2: not a JSON object"):
         list(stored_responses(path))
     path.write_text('{"id": "a", "verdict": "great"}\n')

@@ -24,7 +24,7 @@ def test_a_chat_stored_as_json_text_is_a_chat():
     row = {"prompt": json.dumps([system, USER]), "answer": "2"}
     problem = FieldReader().problem(row, "1")
     assert (problem.problem, problem.turns) == ("What is 1 + 1?", (("system", "Be brief."),))
-    judged, _ = FieldReader().judged(row | {"response": "2"}, need_answer=True)
+    judged, _ = FieldReader().judged({**row, "response": "2"}, need_answer=True)
     assert judged.problem == "What is 1 + 1?"
 
 

@@ -47,16 +47,16 @@ def test_a_plain_hub_id_is_read_from_the_local_copies(tmp_path):
 @pytest.fixture
 def hub(monkeypatch):
     """A hub that notes what was asked for; its one row answers."""
-    asked: list[tuple] = []
+    requested: list[tuple] = []
 
     def load(hub_id, subset, *, split):
-        asked.append((hub_id, subset, split))
+        requested.append((hub_id, subset, split))
         if hub_id == "some/gone":
             raise ValueError("no such set\nand more")
         return [{"problem": "1+1"}, {"problem": "2+2"}]
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    return asked
+    return requested
 
 
 def test_the_hub_is_asked_for_the_sets_own_split_and_subset(hub, tmp_path):
@@ -113,10 +113,10 @@ def test_local_copies_are_looked_for_by_split_and_by_the_plain_name_of_one(tmp_p
 
 def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
     spec = tmp_path / "mine.yaml"
-    made = []
+    created = []
 
     def problems(split, size, *, seed):
-        made.append((split, size, seed))
+        created.append((split, size, seed))
         return iter(["a", "b"])
 
     monkeypatch.setattr(sources.chains, "problems", problems)
@@ -126,7 +126,7 @@ def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
         (f"{spec}:2", 2, "b"),
     ]
     source_rows(str(spec), "test", None)
-    assert made == [("train", 3, 1), ("test", 9, 1)]
+    assert created == [("train", 3, 1), ("test", 9, 1)]
     assert [has_split(str(spec), split) for split in ("train", "test", "more")] == [
         True,
         True,
@@ -305,7 +305,9 @@ def test_a_cell_is_as_long_as_a_line_may_be(tmp_path):
 
 def test_a_bad_row_of_a_table_is_one_row(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "LONGEST_LINE", 1000)
-    wide, bad, mixed = b"1," + b"x" * 2000, b"2,\xff\xfe", b"3,\xe9t\xe9"
+    wide = b"1," + b"x" * 2000
+    bad = b"2,\xff\xfe"
+    mixed = b"3,\xe9t\xe9"
     content = b"a,b\n" + b"\n".join([wide[:900], bad, b"4,\xc3\xa9", mixed, b"5,6,7", b"8,9"])
     assert table_rows(tmp_path, content) == [
         "x" * 898,

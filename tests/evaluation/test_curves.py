@@ -106,7 +106,7 @@ def test_a_curve_leaves_out_what_was_not_judged():
 def test_seeds_that_only_one_arm_has_are_not_paired():
     (difference,) = {
         row.difference.seeds
-        for row in compare_arms({"base": BASE | {7: BASE[0]}, "arm": ARM}, "base")
+        for row in compare_arms({"base": {**BASE, 7: BASE[0]}, "arm": ARM}, "base")
         if row.difference
     }
     assert difference == 2

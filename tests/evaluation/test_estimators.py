@@ -243,8 +243,8 @@ def test_a_paired_interval_covers_a_difference_of_equal_odds(problems):
 
 @given(st.lists(st.tuples(UNIT, UNIT), min_size=1, max_size=10))
 def test_a_paired_difference_turns_round(pairs):
-    ours, theirs = zip(*pairs, strict=True)
-    first, other = paired_difference(ours, theirs), paired_difference(theirs, ours)
+    ours, reference = zip(*pairs, strict=True)
+    first, other = paired_difference(ours, reference), paired_difference(reference, ours)
     (low, high), (theirs_low, theirs_high) = first.interval, other.interval
     assert (first.value, low, high) == pytest.approx((-other.value, -theirs_high, -theirs_low))
     assert first.p == other.p
@@ -311,8 +311,8 @@ def test_neither_order_nor_direction_changes_a_pair_whose_signs_are_drawn(differ
         first.p,
         pytest.approx(list(first.interval)),
     )
-    again = paired_difference(differences, zeros)
-    assert (again.p, again.interval) == (first.p, pytest.approx(first.interval))
+    repeated = paired_difference(differences, zeros)
+    assert (repeated.p, repeated.interval) == (first.p, pytest.approx(first.interval))
 
 
 def random_differences(rng):
@@ -357,20 +357,21 @@ def test_the_floor_of_an_interval_gives_way_where_signs_tell_a_difference():
 def test_a_paired_interval_covers_the_truth_and_is_as_narrow_as_students(size, k):
     """A second model a tenth of the way to 1 better, problems as of Beta(2, 5)."""
     rng = numpy.random.default_rng([size, k])
-    draws, truth = 300, 0.1 * 5 / 7
-    covered = seen = seen_by_student = 0
+    draws = 300
+    truth = 0.1 * 5 / 7
+    covered = observed = seen_by_student = 0
     for _ in range(draws):
         rates = rng.beta(2, 5, size)
         differences = (rng.binomial(k, rates + 0.1 * (1 - rates)) - rng.binomial(k, rates)) / k
         low, high = paired_interval(differences.tolist())
         covered += low <= truth <= high
-        seen += low > 0
+        observed += low > 0
         half = student(size - 1) * differences.std(ddof=1) / math.sqrt(size)
         seen_by_student += differences.mean() > half
     assert covered / draws >= 0.93 - 3 * math.sqrt(0.93 * 0.07 / draws)
     # The same draws: 0.06 below, and three standard errors where a tenth of the trials differ.
-    assert (seen_by_student - seen) / draws <= 0.06 + 3 * math.sqrt(0.1 / draws)
-    assert 0.4 < seen / draws < 1
+    assert (seen_by_student - observed) / draws <= 0.06 + 3 * math.sqrt(0.1 / draws)
+    assert 0.4 < observed / draws < 1
 
 
 def test_values_that_are_ones_but_for_a_last_bit_have_an_interval():
@@ -380,9 +381,9 @@ def test_values_that_are_ones_but_for_a_last_bit_have_an_interval():
 
 def test_a_drawn_p_does_not_depend_on_the_order_of_problems():
     ours = [math.sqrt(n) / 7 for n in range(1, 40)]
-    theirs = [1 / math.sqrt(n) for n in range(1, 40)]
-    turned = paired_difference(ours[::-1], theirs[::-1])
-    assert paired_difference(ours, theirs).p == turned.p
+    reference = [1 / math.sqrt(n) for n in range(1, 40)]
+    turned = paired_difference(ours[::-1], reference[::-1])
+    assert paired_difference(ours, reference).p == turned.p
 
 
 def test_a_vote_of_one_is_pass_at_1_however_many_responses():

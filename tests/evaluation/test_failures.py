@@ -97,7 +97,7 @@ def test_each_response_of_a_list_may_fail_alone(tmp_path):
     several = {"problem": "1 + 1?", "answer": "2", "responses": ["\\boxed{2}", "", "\\boxed{3}"]}
     path = tmp_path / "r.jsonl"
     ends = {"finish_reason": ["stop", "error", "stop"]}
-    for row in (several | ends, several | {"error": [None, "timed out", None]}):
+    for row in (several | ends, {**several, "error": [None, "timed out", None]}):
         path.write_text(jsonl(row))
         responses = read_responses(str(path), None, skip_bad=False)
         assert [response.has_failed for response in responses] == [False, True, False]
@@ -106,9 +106,9 @@ def test_each_response_of_a_list_may_fail_alone(tmp_path):
 def test_a_file_of_failures_alone_has_no_figure(tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text(jsonl(*[{**LATE, "response": "", "error": "down"}] * 3))
-    done = invoke("eval", "--responses", str(path))
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert "no response to judge: 3 responses failed (3 error; the first at" in done.stderr
+    result = invoke("eval", "--responses", str(path))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "no response to judge: 3 responses failed (3 error; the first at" in result.stderr
 
 
 def test_a_limit_leaves_out_the_failures_of_other_problems(tmp_path):
@@ -153,8 +153,8 @@ def test_a_refusal_of_a_batch_is_one(tmp_path):
     path.write_text(jsonl(batch(message=message)))
     (response,) = read_responses(str(path), None, skip_bad=False)
     assert response.finish_reason == "refusal"
-    done = invoke("eval", "--responses", str(path))
-    assert "no answer  1 refusal: they count as wrong" in done.stderr
+    result = invoke("eval", "--responses", str(path))
+    assert "no answer  1 refusal: they count as wrong" in result.stderr
 
 
 @pytest.mark.parametrize("value", [3, 0, 1.5, None, {}, "", "null", "No", [None, ""]])

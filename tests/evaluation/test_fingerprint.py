@@ -43,7 +43,8 @@ def test_a_fingerprint_says_in_what_two_results_differ(tmp_path):
 
 
 def test_prompts_count_by_their_tokens_in_order():
-    first, two = made_prompt(), Prompt(Problem("z", "other", None), "other", (5, 6), True)
+    first = made_prompt()
+    two = Prompt(Problem("z", "other", None), "other", (5, 6), True)
     same = Prompt(two.problem, two.text, first.token_ids, True)
     assert prompts_hash([first]) == prompts_hash([same])
     hashes = [prompts_hash(p) for p in ([], [first], [two], [first, two], [two, first])]
@@ -51,8 +52,10 @@ def test_prompts_count_by_their_tokens_in_order():
 
 
 def test_no_order_of_files_or_fields_counts(tmp_path, monkeypatch):
-    ours, theirs = ({"a": 1, "b": 2}, {"b": 2, "a": 1})
-    assert data_hash([Problem("1", "p", "2", ours)]) == data_hash([Problem("1", "p", "2", theirs)])
+    ours, reference = ({"a": 1, "b": 2}, {"b": 2, "a": 1})
+    assert data_hash([Problem("1", "p", "2", ours)]) == data_hash(
+        [Problem("1", "p", "2", reference)]
+    )
     for name in ("config.json", "a.safetensors", "b.safetensors"):
         (tmp_path / name).write_text(name)
     hashes = set()
@@ -65,14 +68,14 @@ def test_no_order_of_files_or_fields_counts(tmp_path, monkeypatch):
 
 
 def test_which_files_make_a_model(tmp_path):
-    seen = {model_hash(tmp_path)}
-    made = ("config.json", "generation_config.json", "adapter_config.json", "x.safetensors")
-    for name in (*made, "tokenizer.json", "vocab.txt", "merges.txt", "chat_template.jinja"):
+    observed = {model_hash(tmp_path)}
+    created = ("config.json", "generation_config.json", "adapter_config.json", "x.safetensors")
+    for name in (*created, "tokenizer.json", "vocab.txt", "merges.txt", "chat_template.jinja"):
         (tmp_path / name).write_text("1")
-        seen.add(model_hash(tmp_path))
-    assert len(seen) == 9
+        observed.add(model_hash(tmp_path))
+    assert len(observed) == 9
     (tmp_path / "config.json").rename(tmp_path / "adapter_config.json")
-    assert model_hash(tmp_path) not in seen
+    assert model_hash(tmp_path) not in observed
     before = model_hash(tmp_path)
     (tmp_path / "trainer").mkdir()
     (tmp_path / "my_config.json").write_text("1")
@@ -96,7 +99,7 @@ def test_every_setting_of_the_sampling_is_a_part():
     base = SamplingParams(4, 100, 0.5, 0.9)
     settings = {"samples": 4, "temperature": 0.5, "top_p": 0.9, "max_tokens": 100, "seed": 3}
     assert Sampling(base, 3).row == settings
-    assert Sampling(base, 3, has_max_tokens=False).row == settings | {"max_tokens": None}
+    assert Sampling(base, 3, has_max_tokens=False).row == {**settings, "max_tokens": None}
     sampled = {"prompts": "a", "prompt": "Solve {problem}"}
     ours = fingerprint(judging_by("any"), "d", {"model": "m"}, sampled, Sampling(base, 3))
     parts = ["model", "data", "prompts", "prompt", "sampling", "rlvr", "verifier"]

@@ -112,8 +112,8 @@ def test_every_field_of_a_row_and_none(read, tmp_path):
 
 
 def test_a_problem_may_be_a_question_and_its_hash_is_its_id(read):
-    (asked,) = read({"question": "q", "answer": 2, "response": "r"})
-    assert asked.problem == Problem("8e35c2cd3bf6", "q", "2")
+    (requested,) = read({"question": "q", "answer": 2, "response": "r"})
+    assert requested.problem == Problem("8e35c2cd3bf6", "q", "2")
 
 
 def test_what_a_row_says_amiss_of_its_response_is_not_known(read):
@@ -125,13 +125,13 @@ def test_what_a_row_says_amiss_of_its_response_is_not_known(read):
 def test_each_response_of_a_list_has_its_own_end_and_length(read):
     listing = {"id": 1, "answer": "2", "completions": ["a", "b"]}
     ends = {"finish_reason": ["stop", "max_tokens"], "n_tokens": [5, 7]}
-    rows = read(listing | ends, listing | {"stop_reason": "max_tokens"})
+    rows = read(listing | ends, {**listing, "stop_reason": "max_tokens"})
     assert [(row.finish_reason, row.n_tokens) for row in rows[:2]] == [("stop", 5), ("length", 7)]
     assert [row.finish_reason for row in rows[2:]] == ["length", "length"]
 
 
 def test_an_end_that_nobody_knows_is_said(read, caplog):
-    rows = read(FULL | {"finish_reason": "MAX_TOKENS"}, FULL | {"finish_reason": "tired"})
+    rows = read({**FULL, "finish_reason": "MAX_TOKENS"}, {**FULL, "finish_reason": "tired"})
     assert [row.finish_reason for row in rows] == ["length", "tired"]
     (message,) = caplog.messages
     assert message.endswith("r.jsonl: finish_reason tired: not known, taken as not cut off")
@@ -163,15 +163,19 @@ def test_one_file_by_two_ways_is_refused(tmp_path, monkeypatch):
 def test_a_response_may_be_an_assistants_turn(read):
     """As TRL writes conversations of prompt and completion."""
     turn = {"role": "assistant", "content": "so 2"}
-    asked = {"prompt": [{"role": "user", "content": "1+1"}], "answer": "2", "completion": [turn]}
-    (row,) = read(asked)
+    requested = {
+        "prompt": [{"role": "user", "content": "1+1"}],
+        "answer": "2",
+        "completion": [turn],
+    }
+    (row,) = read(requested)
     assert (row.problem.problem, row.text) == ("1+1", "so 2")
 
 
 def test_the_fields_that_are_named_hold_alone(tmp_path):
     path = tmp_path / "r.jsonl"
     row = {"qid": "a", "q": "1+1", "id": "x", "key": "2", "output": "2"}
-    path.write_text(jsonl(row, row | {"id": "y", "output": "3"}))
+    path.write_text(jsonl(row, {**row, "id": "y", "output": "3"}))
     names = {"id": "qid", "problem": "q", "answer": "key", "response": "output"}
     first, second = read_responses(str(path), None, False, names)
     assert first.problem == second.problem
@@ -179,7 +183,7 @@ def test_the_fields_that_are_named_hold_alone(tmp_path):
     assert (first.text, second.text) == ("2", "3")
     for field in names:
         with pytest.raises(UserError, match=f"no nope, which --field {field} names; it has qid, q"):
-            read_responses(str(path), None, False, names | {field: "nope"})
+            read_responses(str(path), None, False, {**names, field: "nope"})
 
 
 def test_a_response_is_never_its_own_gold_answer(tmp_path):
@@ -205,8 +209,8 @@ def test_the_first_problems_of_each_result_are_kept(read):
         {"model": model, "id": name, "answer": 2, "response": model + name}
         for model, name in ("a1", "a2", "b2", "a1", "a3", "b3", "b1")
     ]
-    kept = {n: [row.text for row in read(*rows, limit=n)] for n in (1, 2)}
-    assert kept == {1: ["a1", "b2", "a1"], 2: ["a1", "a2", "b2", "a1", "b3"]}
+    retained = {n: [row.text for row in read(*rows, limit=n)] for n in (1, 2)}
+    assert retained == {1: ["a1", "b2", "a1"], 2: ["a1", "a2", "b2", "a1", "b3"]}
     parts = by_key(read(*rows), lambda row: row.origin.label)
     assert [(label[0], len(part)) for label, part in parts.items()] == [("a", 4), ("b", 3)]
 
@@ -240,7 +244,9 @@ def test_a_problem_has_one_id_and_one_gold_answer():
             check_problems([(f"f:{n}", first) for n, first in enumerate(problems, 1)], repeated)
         return str(raised.value)
 
-    first, same, untold = Problem("1", "p", "2"), Problem("1", "p", "2"), Problem("3", "", "4")
+    first = Problem("1", "p", "2")
+    same = Problem("1", "p", "2")
+    untold = Problem("3", "", "4")
     check_problems([("f:1", first), ("f:2", same), ("f:3", untold)], True)
     check_problems([("f:1", first), ("f:1", first), ("f:3", Problem("2", "", "9"))], False)
     check_problems([("f:1", untold), ("f:2", Problem("2", "", "9"))], True)
@@ -255,7 +261,8 @@ def test_a_problem_has_one_id_and_one_gold_answer():
 
 
 def test_rows_say_one_form_or_any_or_contradict_each_other(read):
-    boxed, untold = FULL, FULL | {"verifier": None}
+    boxed = FULL
+    untold = {**FULL, "verifier": None}
     assert row_format(read(boxed, boxed)) == "boxed"
     assert row_format(read(untold)) == "any"
     with pytest.raises(UserError, match=r"\(.*:1: verifier boxed; .*:2: verifier None\); --set"):
@@ -271,7 +278,7 @@ def test_a_judged_row_has_every_key_and_the_problems_own(read):
 
     judge = Judge()
     other = Response(problem=Problem("8", "", "3"), text="s", prompt_text="P<think>\n")
-    rows = [*read(FULL | {"level": 1}), other]
+    rows = [*read({**FULL, "level": 1}), other]
     first, second = map(as_row, judged(rows, judge, lambda count: None))
     first_attempt = Attempt("r", "2", truncated=True, problem="p")
     assert judge.attempts == [first_attempt, Attempt("s", "3", think_open=True)]

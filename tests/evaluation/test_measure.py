@@ -41,12 +41,14 @@ class Sampler:
 
 
 def test_what_is_done_is_left_out_and_the_rest_keeps_order_and_seeds():
-    prompts, sampler, seen = [made_prompt(name) for name in "abcd"], Sampler(), []
-    actual = sample_groups(sampler, prompts, PARAMS, 5, seen.append, finished={"b"})
+    prompts = [made_prompt(name) for name in "abcd"]
+    sampler = Sampler()
+    observed = []
+    actual = sample_groups(sampler, prompts, PARAMS, 5, observed.append, finished={"b"})
     seeds = prompt_seeds(prompts, 5)
     assert sampler.asked == (["a", "c", "d"], PARAMS, [seeds[0], seeds[2], seeds[3]])
     assert [group.prompt.problem.id for group in actual] == ["a", "c", "d"]
-    assert [group.prompt.problem.id for group in seen] == ["d", "c", "a"]
+    assert [group.prompt.problem.id for group in observed] == ["d", "c", "a"]
 
 
 def test_nothing_is_done_where_all_is_done():

@@ -33,9 +33,9 @@ def evaluated(*arguments: str) -> tuple[dict, list[dict], str]:
 
 def refused(*arguments: str) -> str:
     """What is said of a file that cannot be judged: a line for each bad row, and one for all."""
-    done = invoke(*arguments)
-    assert (done.exit_code, done.stdout) == (2, ""), done.stderr
-    return done.stderr
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (2, ""), result.stderr
+    return result.stderr
 
 
 def rows_of(name: str) -> list[dict]:
@@ -49,9 +49,9 @@ def write(path: Path, rows: list[dict]) -> str:
 
 def test_lm_evals_samples_give_its_own_figure():
     lines = rows_of("lm_eval.jsonl")
-    theirs = [row["exact_match"] for row in lines if row["filter"] == "strict-match"]
+    reference = [row["exact_match"] for row in lines if row["filter"] == "strict-match"]
     entry, rows, said = evaluated("--responses", str(LOGS / "lm_eval.jsonl"))
-    assert entry["pass@k"]["1"]["value"] == pytest.approx(sum(theirs) / len(theirs)) != 0
+    assert entry["pass@k"]["1"]["value"] == pytest.approx(sum(reference) / len(reference)) != 0
     assert len(lines) == 2 * len(rows) == 6  # a row for each of two filters
     assert rows[0]["problem"] == "Start at 3, keep last digits: (a) +4"
     assert rows[0]["answer"] == "7"
@@ -82,18 +82,18 @@ def test_a_breakdown_may_be_by_a_field_inside_the_document(tmp_path):
 
 
 def test_repeats_of_lm_eval_are_samples_of_their_problem(tmp_path):
-    lines = [row | {"resps": [["It is 7.", "It is 8."]]} for row in rows_of("lm_eval.jsonl")]
+    lines = [{**row, "resps": [["It is 7.", "It is 8."]]} for row in rows_of("lm_eval.jsonl")]
     entry, _, _ = evaluated("--responses", write(tmp_path / "s.jsonl", lines))
     assert (entry["responses"], entry["problems"]) == (6, 3)
 
 
 def test_lightevals_details_give_its_own_figure_but_for_the_tags_that_it_does_not_know():
-    theirs = pyarrow.parquet.read_table(LOGS / "lighteval.parquet").to_pylist()
+    reference = pyarrow.parquet.read_table(LOGS / "lighteval.parquet").to_pylist()
     entry, rows, said = evaluated("--responses", str(LOGS / "lighteval.parquet"))
     assert [row["response"] for row in rows] == [
-        item["model_response"]["text"][0] for item in theirs
+        item["model_response"]["text"][0] for item in reference
     ]
-    assert [item["metric"]["extractive_match"] for item in theirs] == [0, 0, 0]
+    assert [item["metric"]["extractive_match"] for item in reference] == [0, 0, 0]
     assert [row["verdict"] for row in rows] == ["wrong", "wrong", "correct"]
     assert rows[2]["response"].endswith("<answer>5</answer>")
     assert entry["problems"] == 3
@@ -102,10 +102,10 @@ def test_lightevals_details_give_its_own_figure_but_for_the_tags_that_it_does_no
 
 def test_inspects_log_gives_its_own_figure_by_its_model_and_task():
     log = json.loads((LOGS / "inspect.json").read_text())
-    theirs = [sample["scores"]["match"]["value"] == "C" for sample in log["samples"]]
+    reference = [sample["scores"]["match"]["value"] == "C" for sample in log["samples"]]
     entry, rows, _ = evaluated("--responses", str(LOGS / "inspect.json"))
     assert (entry["model"], entry["data"]) == ("mockllm/model", "sums")
-    assert entry["pass@k"]["1"]["value"] == sum(theirs) / len(theirs) == 0.25
+    assert entry["pass@k"]["1"]["value"] == sum(reference) / len(reference) == 0.25
     assert [(row["id"], row["level"]) for row in rows] == [("sum-a", 1)] * 2 + [("sum-b", 2)] * 2
     assert [row["n_tokens"] for row in rows] == [7, 15, 15, 1]
 
@@ -119,9 +119,9 @@ def test_inspects_packed_log_needs_its_package(tmp_path, monkeypatch):
 
 def test_inspects_packed_log_is_that_of_its_json(tmp_path):
     inspect_log = pytest.importorskip("inspect_ai.log", reason="inspect-ai is not installed here")
-    whole = json.loads((LOGS / "inspect.json").read_text())
-    whole["eval"]["config"] = {}  # which the stored one leaves out
-    (tmp_path / "log.json").write_text(json.dumps(whole))
+    unbroken = json.loads((LOGS / "inspect.json").read_text())
+    unbroken["eval"]["config"] = {}  # which the stored one leaves out
+    (tmp_path / "log.json").write_text(json.dumps(unbroken))
     log = inspect_log.read_eval_log(str(tmp_path / "log.json"))
     inspect_log.write_eval_log(log, str(tmp_path / "log.eval"))
     packed = read_responses(str(tmp_path / "log.eval"), None, skip_bad=False)
@@ -133,9 +133,9 @@ def test_inspects_packed_log_is_that_of_its_json(tmp_path):
 
 
 def test_samples_of_qwens_harness_give_its_own_scores():
-    theirs = [score for row in rows_of("qwen_math.jsonl") for score in row["score"]]
+    reference = [score for row in rows_of("qwen_math.jsonl") for score in row["score"]]
     entry, rows, said = evaluated("--responses", str(LOGS / "qwen_math.jsonl"), "--by", "level")
-    assert [row["verdict"] == "correct" for row in rows] == theirs
+    assert [row["verdict"] == "correct" for row in rows] == reference
     assert entry["pass@k"]["1"]["value"] == 0.5
     assert entry["pass@k"]["2"]["value"] == 2 / 3
     assert "problem from question, answer from gt, response from code" in said
@@ -181,9 +181,9 @@ def test_a_request_that_failed_is_counted_apart(tmp_path):
 
 
 def test_rollouts_of_verl_are_read_as_they_are():
-    theirs = [row["score"] for row in rows_of("verl.jsonl")]
+    reference = [row["score"] for row in rows_of("verl.jsonl")]
     entry, rows, said = evaluated("--responses", str(LOGS / "verl.jsonl"))
-    assert [float(row["verdict"] == "correct") for row in rows] == theirs
+    assert [float(row["verdict"] == "correct") for row in rows] == reference
     assert (entry["problems"], entry["responses"]) == (2, 4)
     assert "as rollouts of verl; problem from input, answer from gts, response from output" in said
 
@@ -209,12 +209,14 @@ def test_a_prompt_with_the_texts_of_two_problems_is_of_neither(tmp_path):
 
 
 def test_skythoughts_object_keyed_by_problem_gives_its_own_figure():
-    theirs = json.loads((LOGS / "skythought.json").read_text())
+    reference = json.loads((LOGS / "skythought.json").read_text())
     entry, rows, said = evaluated("--responses", str(LOGS / "skythought.json"))
     assert [row["verdict"] == "correct" for row in rows] == [
-        response["correctness"] for item in theirs.values() for response in item["responses"]["0.6"]
+        response["correctness"]
+        for item in reference.values()
+        for response in item["responses"]["0.6"]
     ]
-    assert [row["id"] for row in rows[::2]] == list(theirs)
+    assert [row["id"] for row in rows[::2]] == list(reference)
     assert (entry["problems"], entry["response_length"]) == (3, 7.5)
     assert "3 rows as object keyed by problem" in said
 
@@ -338,11 +340,12 @@ def test_a_request_without_content_counts_as_a_response_without_an_answer(tmp_pa
 
 def test_two_gold_answers_of_a_row_are_said(tmp_path):
     row = {"question": "1 + 1?", "answer": "9", "gold": "2", "response": "9"}
-    done = invoke("eval", "--responses", write(tmp_path / "r.jsonl", [row]))
+    result = invoke("eval", "--responses", write(tmp_path / "r.jsonl", [row]))
     assert (
-        "answer and gold hold different gold answers in 1 row; the first one counts" in done.stderr
+        "answer and gold hold different gold answers in 1 row; the first one counts"
+        in result.stderr
     )
-    path = write(tmp_path / "r.jsonl", [row | {"gold": "9"}])
+    path = write(tmp_path / "r.jsonl", [{**row, "gold": "9"}])
     assert "different gold" not in invoke("eval", "--responses", path).stderr
 
 
@@ -352,8 +355,10 @@ def test_two_gold_answers_of_a_row_are_said(tmp_path):
         ({"responses": "['2', '3']", "answer": "2"}, "a list as Python prints it"),
         ({"output": "2", "question": "1 + 1?"}, "no field answer; it has output"),
         (
-            {"doc": {"query": "q", "choices": ["1", "2"], "gold_index": [0, 1]}}
-            | {"model_response": {"text": ["1"]}},
+            {
+                "doc": {"query": "q", "choices": ["1", "2"], "gold_index": [0, 1]},
+                "model_response": {"text": ["1"]},
+            },
             "doc.gold_index names several right answers",
         ),
     ],
@@ -388,7 +393,7 @@ def test_order_is_that_of_a_named_set(tmp_path):
     ],
 )
 def test_other_names_of_a_response_beside_a_gold_answer(tmp_path, row, field):
-    path = write(tmp_path / "r.jsonl", [row | {"question": "1 + 1?"}])
+    path = write(tmp_path / "r.jsonl", [{**row, "question": "1 + 1?"}])
     entry, _, said = evaluated("--responses", path)
     assert entry["pass@k"]["1"]["value"] == 1
     assert f"response from {field}" in said
@@ -446,8 +451,8 @@ def test_a_field_that_may_mean_several_is_one_line(tmp_path):
 def test_a_lone_surrogate_of_a_file_does_not_lose_the_report(tmp_path):
     row = {"model": "x\ud800", "problem": "2 + 2", "answer": "4", "response": "4"}
     path = write(tmp_path / "r.jsonl", [row])
-    done = invoke("eval", "--responses", path, "--format", "md", "--out", str(tmp_path / "o"))
-    assert done.exit_code == 0, done.stderr
+    result = invoke("eval", "--responses", path, "--format", "md", "--out", str(tmp_path / "o"))
+    assert result.exit_code == 0, result.stderr
     report = json.loads((tmp_path / "o" / "report.json").read_text())
     assert report["results"][0]["model"] == "x\ud800"
 

@@ -115,8 +115,8 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
     actual = result(ROWS[:8])
     entry = report_entry(actual, chosen_ks((), actual), [])
     assert [estimate.problems for estimate in entry.figures.pass_at.values()] == [2, 2, 2]
-    asked = by_k([report_entry(actual, chosen_ks((2, 4), actual), [])], ["k", "problems"])
-    assert asked == [("k", "problems"), ("1", "2"), ("2", "2"), ("4", "1")]
+    requested = by_k([report_entry(actual, chosen_ks((2, 4), actual), [])], ["k", "problems"])
+    assert requested == [("k", "problems"), ("1", "2"), ("2", "2"), ("4", "1")]
     difference = differences([compare_results(actual, result(ROWS[:8], "n"), [3, 4])])
     assert [line[3:5] for line in difference[1:]] == [
         ["pass@3", "2"],
@@ -132,8 +132,10 @@ def test_a_timeout_drops_no_problem_from_a_default_k_and_tables_say_who_counts()
 
 def test_a_comparison_is_of_the_problems_in_common():
     ours = result([row("a", "correct", "1"), row("b", "wrong", "1"), row("c", "correct", "1")])
-    theirs = result([row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n")
-    actual = compare_results(ours, theirs, [1])
+    reference = result(
+        [row("b", "wrong", "1"), row("a", "wrong", "2"), row("x", "correct", "1")], "n"
+    )
+    actual = compare_results(ours, reference, [1])
     assert (actual.problems, actual.missing, actual.unjudged) == (2, 1, 0)
     assert actual.pass_at[1].value == 0.5
     assert (actual.pass_at[1].better, actual.pass_at[1].worse) == (1, 0)
@@ -304,14 +306,14 @@ def test_the_fewest_responses_of_a_problem_and_the_fewest_that_were_judged():
 
 
 def test_two_results_are_of_the_same_problems_or_not_compared():
-    theirs = result([row("b", "wrong", "1"), row("a", "wrong", "1")], "n")
-    check_comparable("d", {"a": "pa", "c": "pc"}, theirs)
-    check_comparable("d", {"a": None, "b": "pb"}, theirs)
+    reference = result([row("b", "wrong", "1"), row("a", "wrong", "1")], "n")
+    check_comparable("d", {"a": "pa", "c": "pc"}, reference)
+    check_comparable("d", {"a": None, "b": "pb"}, reference)
     with pytest.raises(UserError, match="problem a of d is another problem there"):
-        check_comparable("d", {"b": "q", "a": "q"}, theirs)
+        check_comparable("d", {"b": "q", "a": "q"}, reference)
     with pytest.raises(UserError, match=r"the ids here are such as c, there b$"):
-        check_comparable("d", {"c": "pc", "e": None}, theirs)
-    entry = compare_results(result([row("a", "correct", "1")]), theirs, [1, 2])
+        check_comparable("d", {"c": "pc", "e": None}, reference)
+    entry = compare_results(result([row("a", "correct", "1")]), reference, [1, 2])
     assert (list(entry.pass_at), list(entry.cons_at)) == ([1], [1])
     assert (entry.model, entry.data, entry.against) == ("m", "d", "n")
     assert entry.pass_at[1].row.keys() == {*("value", "interval", "p"), *COUNTS}
@@ -357,11 +359,11 @@ def test_a_figure_that_leaves_out_hard_problems_says_so(tmp_path):
     ]
     path = tmp_path / "r.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = invoke("eval", "--responses", path, "--k", "2,4", "--format", "json")
-    (entry,) = json.loads(done.stdout)["results"]
+    completed = invoke("eval", "--responses", path, "--k", "2,4", "--format", "json")
+    (entry,) = json.loads(completed.stdout)["results"]
     expected = {"problems": 4, "pass@1": 0.0, "others": 1.0, "bias": "up"}
     assert entry["left_out"] == {"2": expected, "4": expected}
-    said = " ".join(done.stderr.split())
+    said = " ".join(completed.stderr.split())
     assert (
         "at k 2, 4: the figures leave out 4 problems of 14 with fewer judged responses: their "
         "pass@1 is 0.000, that of the others 1.000, so the figures are biased up"

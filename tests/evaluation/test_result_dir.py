@@ -59,10 +59,15 @@ def test_unfinished_rows_come_back_whole_or_not_at_all(tmp_path):
     first.add(done("a", "correct", "wrong"))
     with first.path.open("a") as file:
         file.write(json.dumps(row("c", "correct", "1")) + "\n" + '{"id": "c", "ver')
-    again = ResultDirectory(out).unfinished("name", seeded(1), samples=2)
-    assert (set(again.responses_to), again.dropped) == ({"a", "b"}, 2)
-    assert [response.problem.id for response in again.responses(["a", "b"])] == ["a", "a", "b", "b"]
-    assert again.path.read_text().count("\n") == 2
+    repeated = ResultDirectory(out).unfinished("name", seeded(1), samples=2)
+    assert (set(repeated.responses_to), repeated.dropped) == ({"a", "b"}, 2)
+    assert [response.problem.id for response in repeated.responses(["a", "b"])] == [
+        "a",
+        "a",
+        "b",
+        "b",
+    ]
+    assert repeated.path.read_text().count("\n") == 2
     assert ResultDirectory(out).unfinished("name", seeded(1), samples=2).dropped == 0
     with pytest.raises(UserError, match=r"begun with other settings.*seed 2, theirs 1"):
         ResultDirectory(out).unfinished("name", seeded(2), samples=2)
@@ -75,9 +80,9 @@ def test_fields_of_a_problem_that_are_named_like_ours_outlive_a_stop(tmp_path):
     path = tmp_path / "rows.jsonl"
     PartialResult(path, seeded(0), 1).add({"a": responses})
     line = path.read_text()
-    again = PartialResult(path, seeded(0), 1)
-    assert again.path.read_text() == line
-    assert list(map(as_row, again.responses("a"))) == list(map(as_row, responses))
+    repeated = PartialResult(path, seeded(0), 1)
+    assert repeated.path.read_text() == line
+    assert list(map(as_row, repeated.responses("a"))) == list(map(as_row, responses))
 
 
 B_ON_THE_WAY = b'{"fingerprint": {"seed": 1}, "rows": ['
@@ -105,10 +110,10 @@ def test_what_a_power_cut_leaves_loses_the_torn_groups_alone(tmp_path, damage, k
         first.add(done(identity, "correct", "wrong"))
     lines = first.path.read_bytes().splitlines()
     first.path.write_bytes(b"\n".join(damage(lines)))
-    again = ResultDirectory(out).unfinished("name", seeded(1), samples=2)
-    assert (set(again.responses_to), again.dropped) == (kept, dropped)
+    repeated = ResultDirectory(out).unfinished("name", seeded(1), samples=2)
+    assert (set(repeated.responses_to), repeated.dropped) == (kept, dropped)
     for key in kept:
-        assert again.responses_to[key] == first.responses_to[key]
+        assert repeated.responses_to[key] == first.responses_to[key]
 
 
 def test_with_a_torn_first_line_problems_of_other_settings_are_not_thrown_away(tmp_path):

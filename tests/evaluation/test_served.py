@@ -48,7 +48,7 @@ def asked(server: Server, *texts: str, samples: int = 2) -> list[Reply | NoReply
 
 
 def served(running, kind: str = "", **settings) -> Server:
-    return Server(**{"endpoint": running.url(kind), "model": MODEL, "tries": 3} | settings)
+    return Server(**{"endpoint": running.url(kind), "model": MODEL, "tries": 3, **settings})
 
 
 def test_replies_come_with_what_was_asked_for(running):

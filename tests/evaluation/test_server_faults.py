@@ -370,12 +370,12 @@ def test_a_figure_leaves_out_what_failed_and_says_how_many(tmp_path):
 
     with serving(answer) as (endpoint, _):
         arguments = ("eval", tmp_path / "sums.jsonl", "--endpoint", endpoint, "--model", "m")
-        done = invoke(*arguments, "-n", "2", "--set", "server.tries=2", "--format", "json")
-    assert done.exit_code == 0, done.stderr
-    (entry,) = json.loads(done.stdout)["results"]
+        result = invoke(*arguments, "-n", "2", "--set", "server.tries=2", "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    (entry,) = json.loads(result.stdout)["results"]
     assert (entry["pass@k"]["1"]["value"], entry["problems"]) == (1.0, 2)
     assert entry["failed"] == {"no reply": 2}
-    said = " ".join(done.stderr.split())
+    said = " ".join(result.stderr.split())
     assert "no reply to 1 problem of 3, which the figures leave out" in said
     assert "finish_reason error" in said
     assert "2 missing" in said

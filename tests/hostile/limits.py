@@ -58,24 +58,24 @@ def check(situation: Situation, place: Path) -> Done:
         else:
             path.write_bytes(content.encode() if isinstance(content, str) else content)
     before = contents(place)
-    done = forked(
+    result = forked(
         situation.command,
         place,
         situation.stdin,
         seconds=situation.seconds,
         megabytes=situation.megabytes,
     )
-    assert "Traceback" not in done.err, done.err[-4000:]
-    assert done.rc == situation.rc, f"rc {done.rc}: {done.err[-2000:]}"
-    message = done.err.splitlines()
-    assert any(re.search(situation.says, line) for line in message), done.err[-2000:]
-    assert len(done.err) < LONGEST_OUTPUT
-    assert not OBEYED.search(done.err)
-    assert not OBEYED.search(done.out)
+    assert "Traceback" not in result.err, result.err[-4000:]
+    assert result.rc == situation.rc, f"rc {result.rc}: {result.err[-2000:]}"
+    message = result.err.splitlines()
+    assert any(re.search(situation.says, line) for line in message), result.err[-2000:]
+    assert len(result.err) < LONGEST_OUTPUT
+    assert not OBEYED.search(result.err)
+    assert not OBEYED.search(result.out)
     after = contents(place)
     changed = {name for name in before.keys() | after if before.get(name) != after.get(name)}
     assert not {name for name in changed if not re.fullmatch(situation.changes, name)}
-    return done
+    return result
 
 
 def contents(place: Path) -> dict[str, object]:

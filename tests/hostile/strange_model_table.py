@@ -95,12 +95,12 @@ def _filled(value):
 
 def _wider(tensors):
     key = "model.layers.0.mlp.up_proj.weight"
-    return tensors | {key: torch.zeros(7, tensors[key].shape[1])}
+    return {**tensors, key: torch.zeros(7, tensors[key].shape[1])}
 
 
 def _fewer_rows(tensors):
     key = "model.embed_tokens.weight"
-    return tensors | {key: tensors[key][:100]}
+    return {**tensors, key: tensors[key][:100]}
 
 
 def _index(name):
@@ -126,8 +126,8 @@ WEIGHTS = {
         "weights are missing",
     ),
     "one of another shape": (weights(_wider), REFUSED),
-    "one more": (weights(lambda tensors: tensors | {"value_head": torch.ones(3)}), FINE),
-    "one more with escapes": (weights(lambda ts: ts | {f"{ESCAPES}x": torch.ones(3)}), FINE),
+    "one more": (weights(lambda tensors: {**tensors, "value_head": torch.ones(3)}), FINE),
+    "one more with escapes": (weights(lambda ts: {**ts, f"{ESCAPES}x": torch.ones(3)}), FINE),
     "none": (weights(lambda tensors: {}), REFUSED),
     "NaN": (weights(_filled(float("nan"))), "not finite"),
     "infinite": (weights(_filled(float("inf"))), "not finite"),

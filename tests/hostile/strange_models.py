@@ -39,8 +39,8 @@ def edited(name: str, **changes: Any) -> Spoil:
         path = directory / name
         values = json.loads(path.read_text()) if path.exists() else {}
         values |= changes
-        kept = {key: value for key, value in values.items() if value is not GONE}
-        path.write_text(json.dumps(kept))
+        retained = {key: value for key, value in values.items() if value is not GONE}
+        path.write_text(json.dumps(retained))
 
     return spoil
 

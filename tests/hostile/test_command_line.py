@@ -62,11 +62,11 @@ def test_a_model_does_not_say_what_is_measured(text, name, tmp_path):
     model_at(tmp_path / "m", written("rlvr.yaml", text))
     (tmp_path / "p.jsonl").write_text(PROBLEMS)
     argv = ["eval", "p.jsonl", "--model", "m", "-n", "1", "--max-tokens", "2", "-q"]
-    done = forked(argv, tmp_path, **LIMITS)
-    assert done.rc == 0, done.err
-    assert len(done.out.splitlines()) == 3
-    assert f"m/rlvr.yaml: not read: {name};" in done.err
-    assert "\x1b" not in done.err
+    result = forked(argv, tmp_path, **LIMITS)
+    assert result.rc == 0, result.err
+    assert len(result.out.splitlines()) == 3
+    assert f"m/rlvr.yaml: not read: {name};" in result.err
+    assert "\x1b" not in result.err
 
 
 SAID = {
@@ -81,9 +81,9 @@ SAID = {
 @pytest.mark.parametrize(("text", "message"), SAID.values(), ids=SAID)
 def test_what_comes_from_a_model_is_said(text, message, tmp_path):
     model_at(tmp_path / "m", written("rlvr.yaml", text))
-    done = forked([*SAMPLE, "--model", "m"], tmp_path, **LIMITS)
-    assert done.rc == 0, done.err
-    assert re.search(message, done.err), done.err
+    result = forked([*SAMPLE, "--model", "m"], tmp_path, **LIMITS)
+    assert result.rc == 0, result.err
+    assert re.search(message, result.err), result.err
 
 
 REFUSED = {
@@ -105,11 +105,11 @@ REFUSED = {
 def test_settings_of_a_model_that_cannot_be(text, reason, tmp_path):
     model_at(tmp_path / "m", written("rlvr.yaml", text))
     (tmp_path / "secret").write_text("my secret {problem}")
-    done = forked([*SAMPLE, "--model", "m"], tmp_path, **LIMITS)
-    assert done.rc == 2
-    assert done.out == ""
-    assert "my secret" not in done.err
-    assert re.search(f"rlvr: error: .*{reason}", done.err), done.err
+    result = forked([*SAMPLE, "--model", "m"], tmp_path, **LIMITS)
+    assert result.rc == 2
+    assert result.out == ""
+    assert "my secret" not in result.err
+    assert re.search(f"rlvr: error: .*{reason}", result.err), result.err
     assert not (tmp_path / MARK).exists()
 
 
@@ -125,11 +125,13 @@ def test_a_line_of_the_data_is_no_consent(argv, tmp_path):
     everything = {"AutoConfig": "evil.Evil", "AutoModelForCausalLM": "evil.Evil"}
     model_at(tmp_path / "m", code("evil.py"), config(model_type="evil", auto_map=everything))
     (tmp_path / "in").write_text(PROBLEMS + "y\n" * 1000)
-    done = forked([*argv, "--model", "m", "--skip-bad"], tmp_path, stdin=tmp_path / "in", **LIMITS)
-    assert done.rc == 2
-    assert done.out == ""
+    result = forked(
+        [*argv, "--model", "m", "--skip-bad"], tmp_path, stdin=tmp_path / "in", **LIMITS
+    )
+    assert result.rc == 2
+    assert result.out == ""
     assert not list(tmp_path.rglob(MARK))
-    assert "custom code" in done.err.splitlines()[-1]
+    assert "custom code" in result.err.splitlines()[-1]
 
 
 def test_a_published_model_is_trained_and_its_checkpoint_is_whole(tmp_path):
@@ -138,12 +140,12 @@ def test_a_published_model_is_trained_and_its_checkpoint_is_whole(tmp_path):
     (tmp_path / "p.jsonl").write_text(PROBLEMS)
     (tmp_path / "ask.txt").write_text("Say {problem}\n")
     argv = ["train", "p.jsonl", "--model", "m", *TRAIN, "--set", "data.prompt=ask.txt"]
-    done = forked([*argv, "--algo", "grpo"], tmp_path, **LIMITS)
-    assert done.rc == 0, done.err
+    result = forked([*argv, "--algo", "grpo"], tmp_path, **LIMITS)
+    assert result.rc == 0, result.err
     checkpoint = tmp_path / "run" / "checkpoints" / "step-1"
-    kept = yaml.safe_load((checkpoint / "rlvr.yaml").read_text())
-    asked = {"prompt": "Say {problem}", "system": None, "chat": {}, "answer_format": "any"}
-    assert kept["data"] == asked
+    retained = yaml.safe_load((checkpoint / "rlvr.yaml").read_text())
+    requested = {"prompt": "Say {problem}", "system": None, "chat": {}, "answer_format": "any"}
+    assert retained["data"] == requested
     (tmp_path / "ask.txt").unlink()
     sampled = forked([*SAMPLE, "--model", "run"], tmp_path, **LIMITS)
     assert sampled.rc == 0, sampled.err
@@ -158,11 +160,11 @@ def test_a_published_model_is_trained_and_its_checkpoint_is_whole(tmp_path):
     manifest = json.loads((newest / "manifest.json").read_text())
     manifest["model.safetensors"] = _sha256(newest / "model.safetensors")
     (newest / "manifest.json").write_text(json.dumps(manifest))
-    again = forked(["train", "--resume", "run", "--steps", "3"], tmp_path, **LIMITS)
-    assert again.rc == 0, again.err
-    (damaged,) = [line for line in again.err.splitlines() if "step-2 is damaged" in line]
+    repeated = forked(["train", "--resume", "run", "--steps", "3"], tmp_path, **LIMITS)
+    assert repeated.rc == 0, repeated.err
+    (damaged,) = [line for line in repeated.err.splitlines() if "step-2 is damaged" in line]
     assert "weights are missing" in damaged
-    assert "from the end of step 1" in again.err
+    assert "from the end of step 1" in repeated.err
 
 
 def test_no_secret_and_no_place_of_this_machine_is_in_what_is_written(tmp_path):
@@ -171,8 +173,8 @@ def test_no_secret_and_no_place_of_this_machine_is_in_what_is_written(tmp_path):
     (tmp_path / "p.jsonl").write_text(PROBLEMS)
     measure = ["eval", "p.jsonl", "--model", "run", "-n", "1", "--max-tokens", "2", "--out", "out"]
     for argv in (["train", "p.jsonl", "--algo", "grpo", *TRAIN], measure):
-        done = forked(argv, tmp_path, environment=private, **LIMITS)
-        assert done.rc == 0, done.err
+        result = forked(argv, tmp_path, environment=private, **LIMITS)
+        assert result.rc == 0, result.err
     files = [path for name in ("run", "out") for path in (tmp_path / name).rglob("*")]
     written = b"".join(path.read_bytes() for path in files if path.is_file())
     assert b"p.jsonl" in written
@@ -203,11 +205,11 @@ READS = {
 @pytest.mark.parametrize("closed", CLOSED, ids=str)
 @pytest.mark.parametrize("argv", READS.values(), ids=READS)
 def test_closed_streams(argv, closed, tmp_path):
-    done = forked(argv, tmp_path, closed=closed, **LIMITS)
-    assert done.rc == (2 if "-" in argv else 0), done.err
-    assert "Traceback" not in done.err
+    result = forked(argv, tmp_path, closed=closed, **LIMITS)
+    assert result.rc == (2 if "-" in argv else 0), result.err
+    assert "Traceback" not in result.err
     if 2 not in closed and "-" in argv:
-        assert done.err.splitlines()[-1].startswith("rlvr: error: ")
+        assert result.err.splitlines()[-1].startswith("rlvr: error: ")
 
 
 SURROUNDINGS = {
@@ -236,12 +238,12 @@ SURROUNDINGS = {
 def test_surroundings(argv, options, rc, tmp_path):
     with (tmp_path / "large.jsonl").open("wb") as file:
         file.truncate(200 << 20)
-    done = forked(argv, tmp_path, **LIMITS | options)
-    assert "Traceback" not in done.err, done.err
-    assert "\x1b" not in done.err
-    assert done.rc == rc if rc is not None else done.rc in (0, 2), done
-    if done.rc == 2:
-        assert done.err.splitlines()[-1].startswith("rlvr: error: ")
+    result = forked(argv, tmp_path, **LIMITS | options)
+    assert "Traceback" not in result.err, result.err
+    assert "\x1b" not in result.err
+    assert result.rc == rc if rc is not None else result.rc in (0, 2), result
+    if result.rc == 2:
+        assert result.err.splitlines()[-1].startswith("rlvr: error: ")
 
 
 @pytest.mark.parametrize("wait", [0, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0])
@@ -310,7 +312,7 @@ def test_modules_beside_are_not_imported(tmp_path):
         ["-c", "import sys; from rlvr_cli.__main__ import main; main()", "eval", "--list"],
         ["-m", "verifiers"],
     ):
-        done = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-P", *argv],
             input=row,
             text=True,
@@ -319,8 +321,8 @@ def test_modules_beside_are_not_imported(tmp_path):
             env=environment,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout
+        assert result.returncode == 0, result.stderr
+        assert result.stdout
     assert not (tmp_path / MARK).exists()
 
 
@@ -341,7 +343,7 @@ def test_the_verifiers_alone(rest, rc, message, tmp_path):
     (tmp_path / "rows").write_text(row * 5000)
     (tmp_path / "bad").write_text("{\n" * 1000)
     (tmp_path / "deep").write_text('{"answer": 1, "response": 1, "id": ' + "[" * 100_000 + "\n")
-    done = subprocess.run(
+    result = subprocess.run(
         f'"{sys.executable}" -P -m verifiers {rest}',
         shell=True,
         capture_output=True,
@@ -350,7 +352,7 @@ def test_the_verifiers_alone(rest, rc, message, tmp_path):
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         check=False,
     )
-    assert done.returncode == rc
-    assert "Traceback" not in done.stderr
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) <= 7
+    assert result.returncode == rc
+    assert "Traceback" not in result.stderr
+    assert message in result.stderr
+    assert len(result.stderr.splitlines()) <= 7

@@ -130,26 +130,26 @@ def outcome(run: Path) -> object:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("command", [TRAIN, EVAL], ids=["train", "eval"])
 def test_what_fails_is_one_line_and_goes_on(command, kind, part, unbroken, tmp_path):
-    whole, seen = unbroken[command]
-    assert seen[kind] >= (5 if command is TRAIN else 2)
-    for number in some(seen[kind], KINDS.index(kind))[part::A_FEW]:
+    complete, observed = unbroken[command]
+    assert observed[kind] >= (5 if command is TRAIN else 2)
+    for number in some(observed[kind], KINDS.index(kind))[part::A_FEW]:
         place = tmp_path / f"{number}" / "place"
         place.mkdir(parents=True)
-        done = life(command, place, Faults(kind, number, for_good=number % 2 == 0))
+        result = life(command, place, Faults(kind, number, for_good=number % 2 == 0))
         where = f"{kind} {number}"
-        assert done.rc == 2, (where, done.err)
-        assert "Traceback" not in done.err, (where, done.err)
-        assert done.err.strip().splitlines()[-1].startswith("rlvr: error: "), (where, done.err)
+        assert result.rc == 2, (where, result.err)
+        assert "Traceback" not in result.err, (where, result.err)
+        assert result.err.strip().splitlines()[-1].startswith("rlvr: error: "), (where, result.err)
         if command is TRAIN and (place / "run").exists():
             steps = len(list((place / "run/rollouts").glob("step-*.jsonl")))
-            kept = max((item.step for item in checkpoints(place / "run")), default=0)
-            assert kept >= steps - 1, (where, "more than the step under way is lost")
-            again = forked(RESUME, place)
+            retained = max((item.step for item in checkpoints(place / "run")), default=0)
+            assert retained >= steps - 1, (where, "more than the step under way is lost")
+            repeated = forked(RESUME, place)
         else:
-            again = forked(command, place)
-        finished = command is EVAL and "it exists already" in again.err
-        assert again.rc == 0 or finished, (where, again.err)
-        assert outcome(place / "run") == outcome(whole), where
+            repeated = forked(command, place)
+        finished = command is EVAL and "it exists already" in repeated.err
+        assert repeated.rc == 0 or finished, (where, repeated.err)
+        assert outcome(place / "run") == outcome(complete), where
         left = {path.name for path in (place / "run").rglob(".*")} - {".lock"}
         assert not left, (where, left)
         shutil.rmtree(place)
@@ -160,13 +160,13 @@ ESSENTIAL = ("run/config.yaml",)
 
 @pytest.mark.slow
 def test_a_torn_end_of_any_file_of_a_run_is_one_line_or_no_matter(unbroken, tmp_path):
-    whole, _ = unbroken[TRAIN]
-    names = [str(path.relative_to(whole.parent)) for path in sorted(whole.rglob("*"))]
-    files = [name for name in names if (whole.parent / name).is_file() and ".lock" not in name]
+    complete, _ = unbroken[TRAIN]
+    names = [str(path.relative_to(complete.parent)) for path in sorted(complete.rglob("*"))]
+    files = [name for name in names if (complete.parent / name).is_file() and ".lock" not in name]
     assert len(files) > 20
     for name in files if THOROUGH else files[::4]:
         place = tmp_path / "place"
-        shutil.copytree(whole, place / "run")
+        shutil.copytree(complete, place / "run")
         path = place / name
         size = min(512, path.stat().st_size)
         path.write_bytes(path.read_bytes()[: path.stat().st_size - size] + b"\0" * size)
@@ -174,5 +174,5 @@ def test_a_torn_end_of_any_file_of_a_run_is_one_line_or_no_matter(unbroken, tmp_
         check(Situation(name, RESUME, "error" if rc else "run ", rc, changes=r"run/.*"), place)
         if rc == 0:
             final = "run/checkpoints/step-2/model.safetensors"
-            assert (place / final).read_bytes() == (whole.parent / final).read_bytes(), name
+            assert (place / final).read_bytes() == (complete.parent / final).read_bytes(), name
         shutil.rmtree(place)

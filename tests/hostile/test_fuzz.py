@@ -109,9 +109,9 @@ def replaced(document: bytes, rng: random.Random) -> bytes:
     """The document with another value somewhere in one of its lines of JSON, if it has any."""
     lines = document.split(b"\n")
     number = rng.randrange(len(lines))
-    whole = b"\n".join(lines) if rng.random() < 0.5 else lines[number]
+    unbroken = b"\n".join(lines) if rng.random() < 0.5 else lines[number]
     try:
-        value = json.loads(whole)
+        value = json.loads(unbroken)
     except (ValueError, RecursionError):
         return document
     node = value
@@ -127,7 +127,7 @@ def replaced(document: bytes, rng: random.Random) -> bytes:
     text = json.dumps(value).encode()
     return (
         text
-        if whole is not lines[number]
+        if unbroken is not lines[number]
         else b"\n".join([*lines[:number], text, *lines[number + 1 :]])
     )
 
@@ -136,18 +136,18 @@ def replaced(document: bytes, rng: random.Random) -> bytes:
 def place(tmp_path_factory) -> Path:
     """A run of two steps, a finished evaluation and an unfinished one."""
     place = tmp_path_factory.mktemp("fuzz")
-    asked = "Start at {}, keep last digits: (a) +2"
-    rows = [{"problem": asked.format(n), "answer": n + 2, "level": n} for n in range(4)]
+    requested = "Start at {}, keep last digits: (a) +2"
+    rows = [{"problem": requested.format(n), "answer": n + 2, "level": n} for n in range(4)]
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
     small = ("-n", "2", "--max-tokens", "8", "-q", "--out")
     train = ("train", "-", "--steps", "2", "--prompts", "2", *small, "run")
     assert forked((*train, "--set", "algo=grpo"), place, stdin).rc == 0
     assert forked(("eval", "-", *small, "result"), place, stdin).rc == 0
-    kept = PartialResult(place / "unfinished.jsonl", Fingerprint({"seed": 1}), 2)
+    retained = PartialResult(place / "unfinished.jsonl", Fingerprint({"seed": 1}), 2)
     listing = (place / "result/responses/stdin--tiny.jsonl").read_text().splitlines()
     for first, second in zip(listing[::2], listing[1::2], strict=True):
         pair = [JudgedRow.model_validate_json(line).answered for line in (first, second)]
-        kept.add({pair[0].problem.id: pair})
+        retained.add({pair[0].problem.id: pair})
     return place
 
 
@@ -272,12 +272,12 @@ def test_unfinished_rows(place, tmp_path):
 
 
 def test_report(place, tmp_path):
-    theirs = shutil.copytree(place / "result", tmp_path / "theirs")
-    path = theirs / "report.json"
+    reference = shutil.copytree(place / "result", tmp_path / "theirs")
+    path = reference / "report.json"
 
     def read(document: bytes) -> None:
         path.write_bytes(document)
-        assert all(isinstance(result.data, str) for result in read_results(theirs, apart))
+        assert all(isinstance(result.data, str) for result in read_results(reference, apart))
 
     look(path.read_bytes(), read)
 

@@ -47,9 +47,9 @@ def test_a_resumed_run_follows_no_link_at_a_file_of_its_own(finished_run, tmp_pa
     partial = [path.with_name(f".{path.name}.partial") for path in names]
     partial.append(run / "checkpoints" / ".step-5.partial")
     copies = planted([*names, *partial], outside)
-    done = forked(["train", "--resume", str(run), "--steps", "5"], tmp_path)
-    assert unchanged(copies, outside), done.err
-    assert done.rc == 0 or "Traceback" not in done.err
+    result = forked(["train", "--resume", str(run), "--steps", "5"], tmp_path)
+    assert unchanged(copies, outside), result.err
+    assert result.rc == 0 or "Traceback" not in result.err
 
 
 @pytest.mark.parametrize("name", [".lock", "rollouts", "checkpoints", "checkpoints/step-4"])

@@ -41,13 +41,13 @@ def test_it_is_sampled_or_refused_in_one_line(spoils, expected, tmp_path, monkey
     model_at(tmp_path / "m", *spoils)
     (tmp_path / "yes").write_text("y\n" * 1000)
     argv = ["sample", "What is 1 + 1?", "--model", "m", "--max-tokens", "2"]
-    done = forked(argv, tmp_path, tmp_path / "yes", **LIMITS)
-    last = look(done, tmp_path)
+    result = forked(argv, tmp_path, tmp_path / "yes", **LIMITS)
+    last = look(result, tmp_path)
     if expected is FINE:
-        assert done.rc == 0, last
-        assert len(done.out.splitlines()) == 1
+        assert result.rc == 0, last
+        assert len(result.out.splitlines()) == 1
     else:
-        assert done.rc == 2
-        assert done.out == ""
+        assert result.rc == 2
+        assert result.out == ""
         assert re.search(expected, last), last
-    assert CODE not in done.out
+    assert CODE not in result.out

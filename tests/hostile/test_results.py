@@ -201,8 +201,8 @@ def half(tmp_path_factory) -> tuple[Path, Path]:
     place = tmp_path_factory.mktemp("half")
     (place / "p.jsonl").write_text(PROBLEMS)
     (place / "theirs").mkdir()
-    done = forked(EVAL, place)
-    assert done.rc == 0, done.err
+    result = forked(EVAL, place)
+    assert result.rc == 0, result.err
     (place / "out").rename(place / "whole")
 
     def stopped() -> None:
@@ -266,14 +266,14 @@ STOPPED: list[tuple[str, Change, str, int]] = [
 
 @pytest.mark.parametrize(("name", "damage", "says", "rc"), STOPPED, ids=[row[0] for row in STOPPED])
 def test_a_stopped_evaluation(name, damage, says, rc, half, tmp_path):
-    whole, stopped = half
+    unbroken, stopped = half
     shutil.copytree(stopped, tmp_path / "out")
     (tmp_path / "p.jsonl").write_text(PROBLEMS)
     damage(tmp_path / "out")
     check(Situation(name, EVAL, says, rc, changes=OUT), tmp_path)
     if rc == 0:
         ours = (tmp_path / "out/responses" / NAME).read_bytes()
-        assert ours == (whole / "responses" / NAME).read_bytes()
+        assert ours == (unbroken / "responses" / NAME).read_bytes()
         assert not (tmp_path / "out/unfinished").exists()
 
 

@@ -34,8 +34,8 @@ def whole(tmp_path_factory) -> Path:
     ]
     options = ("--steps", "2", "--prompts", "2", "-n", "2", "--max-tokens", "3", "--out", "run")
     stdin = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    done = forked(("train", "-", "--algo", "grpo", *options, "-q"), place, stdin)
-    assert done.rc == 0, done.err
+    result = forked(("train", "-", "--algo", "grpo", *options, "-q"), place, stdin)
+    assert result.rc == 0, result.err
     return place / "run"
 
 
@@ -116,8 +116,8 @@ def link(name: str, target: str) -> Damage:
         path.unlink(missing_ok=True)
         path.symlink_to(target)
         (place / "outside").mkdir(exist_ok=True)
-        for kept in ("kept", "step-000099.jsonl", ".x.partial", "model.safetensors"):
-            (place / "outside" / kept).write_text("not ours")
+        for retained in ("kept", "step-000099.jsonl", ".x.partial", "model.safetensors"):
+            (place / "outside" / retained).write_text("not ours")
 
     return damage
 
@@ -528,11 +528,11 @@ def seen_at_once(name: str, says: str, run: Path) -> bool:
 @pytest.mark.parametrize("command", ["eval --responses", "eval --judge math-verify --responses"])
 def test_a_rollout_edited_is_noticed_by_whoever_reads_it(command, whole, tmp_path):
     shutil.copytree(whole, tmp_path / "run")
-    asked = (*command.split(), ROLLOUT, "-q")
-    read = Situation("as it was", asked, "pass@1", rc=0)
+    requested = (*command.split(), ROLLOUT, "-q")
+    read = Situation("as it was", requested, "pass@1", rc=0)
     assert "not as the run" not in check(read, tmp_path).err
     edit("wrong|truncated|bad_format|no_answer", "correct", ROLLOUT)(tmp_path)
-    check(Situation("edited", asked, DIFFERS, rc=0), tmp_path)
+    check(Situation("edited", requested, DIFFERS, rc=0), tmp_path)
 
 
 @table([*LINKS, *CONFIGS, *MANIFESTS, *STATES, *METRICS, *PROBLEMS])
@@ -543,8 +543,8 @@ def test_situation(situation: Situation, whole: Path, tmp_path: Path) -> None:
     damage(tmp_path)
     if not THOROUGH and seen_at_once(situation.name, situation.says, tmp_path / "run"):
         return
-    done = check(Situation(**{**vars(situation), "files": {}}), tmp_path)
-    if done.rc == 0:
+    result = check(Situation(**{**vars(situation), "files": {}}), tmp_path)
+    if result.rc == 0:
         left = {path.name for path in (tmp_path / "run").rglob(".*")}
         assert left == {".lock"}
         final = "checkpoints/step-2/model.safetensors"

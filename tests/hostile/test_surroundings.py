@@ -40,16 +40,16 @@ def without_locks_and_fsync():
 def test_a_run_without_locks_and_fsync_ends_and_goes_on(tmp_path):
     begin = small_run("--steps", "1", "--out", "run", "-q", "--set", "eval.limit=0")
     for command in (begin, ["train", "--resume", "run", "--steps", "2", "-q"]):
-        done = forked(command, tmp_path, program=without_locks_and_fsync)
-        assert done.rc == 0, done.err
-        assert done.err.count(LACK) == 1, done.err
+        result = forked(command, tmp_path, program=without_locks_and_fsync)
+        assert result.rc == 0, result.err
+        assert result.err.count(LACK) == 1, result.err
     assert len((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_result_without_locks_and_fsync_is_written(tmp_path):
-    done = forked([*MEASURE, "--out", "res"], tmp_path, program=without_locks_and_fsync)
-    assert done.rc == 0, done.err
-    assert done.err.count(LACK) == 1
+    result = forked([*MEASURE, "--out", "res"], tmp_path, program=without_locks_and_fsync)
+    assert result.rc == 0, result.err
+    assert result.err.count(LACK) == 1
     assert (tmp_path / "res" / "report.json").exists()
 
 
@@ -65,11 +65,11 @@ ENVIRONMENTS = {
 @pytest.mark.parametrize("environment", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
 @pytest.mark.parametrize("command", [small_run("--out", "run"), ["eval", "--limit", "1"]])
 def test_what_a_batch_system_left_is_one_line(command, environment, tmp_path):
-    done = forked(command, tmp_path, environment=environment)
-    assert done.rc == 2, done.err
-    (line,) = [line for line in done.err.splitlines() if line.startswith("rlvr: error: ")]
+    result = forked(command, tmp_path, environment=environment)
+    assert result.rc == 2, result.err
+    (line,) = [line for line in result.err.splitlines() if line.startswith("rlvr: error: ")]
     assert line.startswith(f"rlvr: error: {[*environment][-1]}=")
-    assert "not foreseen" not in done.err
+    assert "not foreseen" not in result.err
 
 
 @pytest.mark.parametrize("form", ["md", "csv", "latex", "json", "table"])
@@ -79,19 +79,19 @@ def test_output_in_any_encoding(form, encoding, tmp_path):
         sys.stdout.reconfigure(encoding=encoding, errors="strict")
         return main()
 
-    done = forked([*MEASURE, "--by", "Stufe", "--format", form], tmp_path, program=program)
-    assert done.rc == 0, done.err
+    result = forked([*MEASURE, "--by", "Stufe", "--format", form], tmp_path, program=program)
+    assert result.rc == 0, result.err
     if form in ("md", "csv", "latex"):
-        assert r"\u2265 3" in done.out
+        assert r"\u2265 3" in result.out
 
 
 @pytest.mark.parametrize(
     "command", [["train", "--help"], ["--help"], ["train", "--settings"], ["--version"]]
 )
 def test_a_full_output_is_one_line(command, tmp_path):
-    done = forked(command, tmp_path, stdout="/dev/full")
-    assert done.rc == 2
-    assert done.err.splitlines()[-1] == "rlvr: error: output: No space left on device"
+    result = forked(command, tmp_path, stdout="/dev/full")
+    assert result.rc == 2
+    assert result.err.splitlines()[-1] == "rlvr: error: output: No space left on device"
 
 
 PLACES = {
@@ -122,13 +122,13 @@ def test_a_place_that_cannot_be_is_refused_before_a_model_is_loaded(
     monkeypatch.setattr(session, "load_model", fail)
     out = tmp_path / ("x/out" if place.startswith("below") else "out")
     PLACES[place](out)
-    done = forked([*WRITERS[command], "--out", str(out)], tmp_path)
-    assert done.rc == 2, done.err
-    assert done.err.splitlines()[-1].startswith(f"rlvr: error: --out {out}"), done.err
-    assert loaded not in done.err
+    result = forked([*WRITERS[command], "--out", str(out)], tmp_path)
+    assert result.rc == 2, result.err
+    assert result.err.splitlines()[-1].startswith(f"rlvr: error: --out {out}"), result.err
+    assert loaded not in result.err
 
 
 def test_nothing_is_left_of_a_place_that_was_tried(tmp_path):
-    done = forked(["train", "gone.jsonl", "--out", "a/b/run"], tmp_path)
-    assert done.rc == 2
+    result = forked(["train", "gone.jsonl", "--out", "a/b/run"], tmp_path)
+    assert result.rc == 2
     assert sorted(path.name for path in Path(tmp_path).iterdir()) == ["r.jsonl"]

@@ -32,7 +32,7 @@ def save(model, directory) -> None:
 def adapted(family: str = "qwen2-tied", dtype: torch.dtype = torch.float64, **options):
     """A model with an adapter that is not zero."""
     model = random_model(family).to(dtype)
-    add_adapter(model, **{"rank": 2, "alpha": 32, "targets": "all-linear", "seed": 0} | options)
+    add_adapter(model, **{"rank": 2, "alpha": 32, "targets": "all-linear", "seed": 0, **options})
     torch.manual_seed(1)
     with torch.no_grad():
         for parameter in trained(model):
@@ -68,13 +68,13 @@ def test_without_it_the_model_is_as_before_training():
 
 
 def test_at_first_it_adds_nothing_and_the_seed_decides_the_rest():
-    first, again, other = (random_model() for _ in range(3))
+    first, repeated, other = (random_model() for _ in range(3))
     state = torch.get_rng_state()
-    for model, seed in ((first, 0), (again, 0), (other, 1)):
+    for model, seed in ((first, 0), (repeated, 0), (other, 1)):
         add_adapter(model, 4, 32, "all-linear", seed)
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.equal(logits(first), logits(random_model()))
-    assert all(map(torch.equal, trained(first), trained(again)))
+    assert all(map(torch.equal, trained(first), trained(repeated)))
     assert not all(map(torch.equal, trained(first), trained(other)))
 
 
@@ -129,10 +129,10 @@ def test_named_targets_alone_are_trained():
 def test_files_keep_it_and_merge_it(family, tmp_path):
     model = adapted(family, torch.float32)
     save(model, tmp_path)
-    again = random_model(family)
-    add_adapter(again, 2, 32, "all-linear", 9)
-    load_adapter(again, tmp_path)
-    assert all(map(torch.equal, trained(model), trained(again)))
+    repeated = random_model(family)
+    add_adapter(repeated, 2, 32, "all-linear", 9)
+    load_adapter(repeated, tmp_path)
+    assert all(map(torch.equal, trained(model), trained(repeated)))
     base_model = random_model(family)
     merge(base_model, tmp_path)
     for name, tensor in merged_parameters(model):
@@ -153,8 +153,8 @@ def test_peft_reads_the_files(tmp_path):
 
     model = adapted(dtype=torch.float32)
     save(model, tmp_path)
-    theirs = peft.PeftModel.from_pretrained(random_model(), tmp_path)
-    torch.testing.assert_close(logits(theirs), logits(model))
+    reference = peft.PeftModel.from_pretrained(random_model(), tmp_path)
+    torch.testing.assert_close(logits(reference), logits(model))
 
 
 def test_an_adapter_of_another_model_is_refused(tmp_path):

@@ -40,9 +40,9 @@ def test_one_query_a_row_is_computed_as_by_transformers():
     mask[..., 0] = True
     for scaling in (None, 0.7):
         ours, _ = OURS(Grouped(), query, key, value, mask, scaling=scaling)
-        theirs, _ = sdpa_attention_forward(Grouped(), query, key, value, mask, scaling=scaling)
+        reference, _ = sdpa_attention_forward(Grouped(), query, key, value, mask, scaling=scaling)
         assert ours.shape == (3, 1, 4, 5)
-        torch.testing.assert_close(ours, theirs)
+        torch.testing.assert_close(ours, reference)
 
 
 def test_no_key_is_copied_for_heads_that_share_it(monkeypatch):
@@ -70,10 +70,10 @@ def test_a_mask_is_transformers_own_and_its_chunks_are_noted():
     for size in (3, None):
         WINDOWS.clear()
         ours = mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
-        theirs = sdpa_mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
+        reference = sdpa_mask(batch_size=1, q_length=4, kv_length=4, local_size=size)
         assert {size} - {None} == WINDOWS
-        assert (ours is None) == (theirs is None) == (size is None)
-        assert ours is None or torch.equal(ours, theirs)
+        assert (ours is None) == (reference is None) == (size is None)
+        assert ours is None or torch.equal(ours, reference)
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def test_chunks_are_the_plain_form_and_its_gradient(rows, has_bias, entropy_grad
         for pair in (actual, expected)
     ]
     gradients = [torch.autograd.grad(total, parameters) for total in totals]
-    for ours, theirs in zip((*actual, *gradients[0]), (*expected, *gradients[1]), strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
+    for ours, reference in zip((*actual, *gradients[0]), (*expected, *gradients[1]), strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-12, atol=1e-12)
 
 
 def test_frozen_weights_get_no_gradient_and_no_memory():
@@ -77,27 +77,29 @@ def test_numbers_of_16_bits_have_logits_in_float32_and_a_gradient_that_is_rounde
 def operations(rows):
     """What a pass over 12 tokens in bfloat16 does, forward and backward: (operation, result)."""
     states, weight, _, target = inputs(torch.bfloat16, 12)
-    done = []
+    completed = []
 
     class Recorder(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             result = function(*args, **(kwargs or {}))
-            done.append((function.overloadpacket.__name__, result))
+            completed.append((function.overloadpacket.__name__, result))
             return result
 
     with Recorder():
         actual, _ = ChunkedHead.apply(states, weight, None, target, Head(V, 1.0, rows, True, False))
         actual.sum().backward()
-    return done
+    return completed
 
 
 @pytest.mark.parametrize(("rows", "products"), [(12, 1), (4, 6)])
 def test_a_cpu_converts_the_weights_once_and_keeps_the_logits_of_one_chunk(rows, products):
     """Three chunks have their logits computed forward and backward."""
-    done = operations(rows)
-    logits = [name for name, result in done if name == "mm" and result.dtype == torch.float32]
+    completed = operations(rows)
+    logits = [name for name, result in completed if name == "mm" and result.dtype == torch.float32]
     assert len(logits) == products
-    conversions = [name for name, result in done if name == "_to_copy" and result.shape == (V, H)]
+    conversions = [
+        name for name, result in completed if name == "_to_copy" and result.shape == (V, H)
+    ]
     assert conversions == ["_to_copy"] * 2  # the weights, and at last the rounded gradient
 
 

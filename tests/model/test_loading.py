@@ -75,9 +75,9 @@ def test_a_model_is_loaded_in_float32_without_dropout_and_with_every_end_token(c
     assert (loaded.context, loaded.directory) == (77, copy)
     assert not loaded.model.training
     assert {p.dtype for p in loaded.model.parameters()} == {torch.float32}
-    kept = loaded.model.generation_config
-    assert kept.eos_token_id == [7, 300]
-    assert (kept.top_k, kept.temperature) == (GenerationConfig().top_k, None)
+    retained = loaded.model.generation_config
+    assert retained.eos_token_id == [7, 300]
+    assert (retained.top_k, retained.temperature) == (GenerationConfig().top_k, None)
     changed(copy / "config.json", eos_token_id="end")
     with pytest.raises(UserError, match="eos_token_id"):
         load_model(str(copy))
@@ -88,7 +88,7 @@ def test_a_tokenizer_of_another_model_is_refused(copy):
     last = max(token["id"] for token in tokenizer["added_tokens"])
     extra = {**tokenizer["added_tokens"][-1], "id": last + 1, "content": "<|one more|>"}
     (copy / "tokenizer.json").write_text(
-        json.dumps(tokenizer | {"added_tokens": [*tokenizer["added_tokens"], extra]})
+        json.dumps({**tokenizer, "added_tokens": [*tokenizer["added_tokens"], extra]})
     )
     message = f"the tokenizer has {last + 2} tokens and the output layer {last + 1}"
     with pytest.raises(UserError, match=message):

@@ -30,8 +30,8 @@ def test_a_packed_row_by_hand():
     assert layout.response_index.tolist() == [[4, 0, 0], [5, 6, 0], [0, 0, 0]]
     assert row.predicted_from.tolist() == [[2, 4, 0], [3, 5, 6], [2, 0, 0]]
     assert layout.unpack.tolist() == [0, 1, 2, 3, 6, 9, 10]
-    seen = (layout.visible[1, 0] == 0).tolist()  # a prompt of one token, then itself
-    assert seen == [
+    observed = (layout.visible[1, 0] == 0).tolist()  # a prompt of one token, then itself
+    assert observed == [
         [True, False, False, True, False, False],
         [True, False, False, True, True, False],
         [True, False, False, True, True, True],
@@ -127,12 +127,12 @@ def test_runs_are_the_dense_mask(rows, heads, takes_groups):
     assert "visible" in vars(layout)
     torch.testing.assert_close(runs, dense, rtol=1e-12, atol=1e-12)
     weight = torch.randn_like(dense)
-    for ours, theirs in zip(
+    for ours, reference in zip(
         torch.autograd.grad((runs * weight).sum(), (q, k, v)),
         torch.autograd.grad((dense * weight).sum(), (q, k, v)),
         strict=True,
     ):
-        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(ours, reference, rtol=1e-10, atol=1e-12)
 
 
 def test_the_plan_by_hand():

@@ -88,11 +88,11 @@ def test_an_attention_of_the_hub_is_not_asked_for(monkeypatch):
     """A configuration may name a kernel, which transformers would fetch and run."""
     from transformers import Qwen2Config, modeling_utils
 
-    asked = []
-    monkeypatch.setattr(modeling_utils, "is_kernel", lambda name: asked.append(name) or False)
+    requested = []
+    monkeypatch.setattr(modeling_utils, "is_kernel", lambda name: requested.append(name) or False)
     config = Qwen2Config.from_pretrained(TINY, attn_implementation="evil/kernel")
     assert described_model(config).num_parameters() > 0
-    assert "evil/kernel" not in asked
+    assert "evil/kernel" not in requested
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_sizes_that_no_model_has(setting, value, part, tmp_path):
 def test_sizes_that_models_have(tmp_path):
     sizes = {"num_hidden_layers": 126, "hidden_size": 16384, "vocab_size": 262_144}
     sizes |= {"num_key_value_heads": None, "intermediate_size": [1, 2], "n_routed_experts": 0}
-    (tmp_path / "config.json").write_text(json.dumps(sizes | {"max_position_embeddings": 10**7}))
+    (tmp_path / "config.json").write_text(json.dumps({**sizes, "max_position_embeddings": 10**7}))
     check_settings(tmp_path)
 
 

@@ -30,5 +30,5 @@ def test_bad_settings(assignments, says):
 
 
 def test_targets_are_a_word_or_a_list():
-    for given, kept in (("q_proj", "q_proj"), ("[q_proj, v_proj]", ("q_proj", "v_proj"))):
-        assert resolve(set_layer([f"lora.targets={given}"])).lora.targets == kept
+    for given, retained in (("q_proj", "q_proj"), ("[q_proj, v_proj]", ("q_proj", "v_proj"))):
+        assert resolve(set_layer([f"lora.targets={given}"])).lora.targets == retained

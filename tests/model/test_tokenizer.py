@@ -79,9 +79,9 @@ def test_a_normalizer_that_explodes_over_a_token_of_its_own_is_refused(tmp_path,
 def test_it_is_one_line_of_the_command(tmp_path, monkeypatch):
     monkeypatch.setattr(tokenizer, "TRIAL_BYTES", 256 << 20)
     model = model_at(tmp_path / "m", with_parts(**PARTS["decoder"]), config(model_type="llama"))
-    done = invoke("eval", "chains", "-n", "1", "--model", model)
-    assert done.exit_code == 2
-    line = done.stderr.splitlines()[-1]
+    result = invoke("eval", "chains", "-n", "1", "--model", model)
+    assert result.exit_code == 2
+    line = result.stderr.splitlines()[-1]
     assert line.startswith(f"rlvr: error: --model {model}: cannot be loaded (its tokenizer cannot")
 
 

@@ -57,7 +57,7 @@ def _forked(rank: int, common: dict[str, str], work: Callable[[], object], place
         os.dup2(log, 1)
         os.dup2(log, 2)
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        os.environ |= common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+        os.environ |= {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
         if dist.is_initialized():  # a test before has left a group of one
             _left_behind.extend(dist.distributed_c10d._world.pg_map)
             dist.destroy_process_group()

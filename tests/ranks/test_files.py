@@ -41,9 +41,9 @@ def test_a_file_ends_before_the_tensor_that_is_too_much(tmp_path, monkeypatch):
     assert [sorted(load_file(tmp_path / name)) for name in names] == [["a", "b"], ["c"]]
     places = {"a": names[0], "b": names[0], "c": names[1]}
     assert json.loads(index.read_text()) == {"metadata": {"total_size": 48}, "weight_map": places}
-    again = read_tensors(path)
-    assert again.keys() == tensors.keys()
-    assert all(torch.equal(again[name], item) for name, item in tensors.items())
+    repeated = read_tensors(path)
+    assert repeated.keys() == tensors.keys()
+    assert all(torch.equal(repeated[name], item) for name, item in tensors.items())
 
 
 def test_a_tensor_that_is_too_large_has_a_file_of_its_own(tmp_path, monkeypatch):
@@ -114,8 +114,8 @@ def test_checkpoints_are_those_of_one_process_to_the_byte_and_any_number_reads_t
             assert (many.path / "manifest.json").read_text() == manifest
             assert many.integrity_error() is None
         model = random_model(family)
-        theirs = AutoModelForCausalLM.from_pretrained(many.path, dtype=torch.float32)
-        assert all(map(torch.equal, theirs.parameters(), model.parameters()))
+        reference = AutoModelForCausalLM.from_pretrained(many.path, dtype=torch.float32)
+        assert all(map(torch.equal, reference.parameters(), model.parameters()))
         actual = many.load_state().tensors
         for number, parameter in enumerate(model.parameters()):
             assert torch.equal(actual[f"optimizer.{number}.exp_avg"], parameter * 2)
@@ -125,7 +125,7 @@ def test_checkpoints_are_those_of_one_process_to_the_byte_and_any_number_reads_t
 def test_names_and_bytes_are_those_of_transformers(family, tmp_path):
     model = random_model(family)
     model.save_pretrained(tmp_path)
-    theirs = load_file(tmp_path / "model.safetensors")
+    reference = load_file(tmp_path / "model.safetensors")
     ours = dict(stored_weights(model))
-    assert theirs.keys() == ours.keys()
-    assert all(torch.equal(ours[name], item) for name, item in theirs.items())
+    assert reference.keys() == ours.keys()
+    assert all(torch.equal(ours[name], item) for name, item in reference.items())

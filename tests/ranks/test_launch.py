@@ -118,7 +118,7 @@ def on_two_nodes(places: Sequence[Path], *args: object) -> list[str]:
     command = [*agent, "-m", "rlvr_cli", "train", *map(str, args)]
     both = subprocess.PIPE, subprocess.STDOUT
     options = {"stdout": both[0], "stderr": both[1], "text": True}
-    options["env"] = os.environ | {"GLOO_SOCKET_IFNAME": "lo"}
+    options["env"] = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
     nodes = [subprocess.Popen(command, cwd=place, **options) for place in places]
     return [node.communicate(timeout=600)[0] for node in nodes]
 

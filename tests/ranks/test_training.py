@@ -166,7 +166,7 @@ def scaled(place: Path) -> None:
     half = ("optim.precision=float16", "rollout.mismatch_limit=1")
     trainer = make_trainer(has_even, *SMALL, "algo=grpo", "steps=2", *half)
     loss_scale = trainer.updater.loss_scale
-    loss_scale.load_state_dict(loss_scale.state_dict() | {"scale": 2.0**25})
+    loss_scale.load_state_dict({**loss_scale.state_dict(), "scale": 2.0**25})
     keep(trainer, place)
     (place / f"scale-{rank()}").write_text(json.dumps(loss_scale.state_dict()))
 

@@ -36,7 +36,8 @@ def rewarded(example: Path | ModuleType, *responses: str) -> tuple[list, dict]:
     """The rewards of responses to the sum, and what a run would log of them: by a file, which a
     process of its own loads, or by the function of a module, which needs none."""
     if isinstance(example, Path):
-        functions, objects = (str(example),), {}
+        functions = (str(example),)
+        objects = {}
     else:
         functions = (f"function {example.__name__}",)
         objects = {example.__name__: example.reward}

@@ -130,14 +130,15 @@ def test_rows_without_answers_train_as_rows_whose_answers_nobody_reads(here):
     Path("golds.jsonl").write_text(jsonl(*rows))
     bare = [{key: value for key, value in row.items() if key != "answer"} for row in rows]
     Path("bare.jsonl").write_text(jsonl(*bare))
-    done = invoke("train", "bare.jsonl", *RUN, "--steps", 2)
-    assert (done.exit_code, "answer" in done.stderr) == (2, True)
+    result = invoke("train", "bare.jsonl", *RUN, "--steps", 2)
+    assert (result.exit_code, "answer" in result.stderr) == (2, True)
     metrics = trained("bare.jsonl", *RUN, "--answers", "none", "--steps", 2, "--out", "bare")
     others = trained("golds.jsonl", *RUN, "--steps", 2, "--out", "golds")
     weights = [Path(run, "checkpoints/step-2/model.safetensors") for run in ("bare", "golds")]
     assert weights[0].read_bytes() == weights[1].read_bytes()
     assert [row["no_update"] for row in metrics] == [None, None]
-    first, other = metrics[0], others[0]
+    first = metrics[0]
+    other = others[0]
     assert first["pass@1"] is None
     assert "reward/majority/right" not in first
     assert 0 <= other["reward/majority/right"] <= 1

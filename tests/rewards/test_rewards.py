@@ -78,7 +78,7 @@ def test_each_value_is_kept_and_their_weighted_sum_trains(make_rewarder):
     length = -len(group.rollouts[0].completion.token_ids) / 10
     user_reward = len(group.prompt.problem.id) + len("text")
     first = {"my": user_reward, "math": 1.0, "format": 1.0, "length": length}
-    assert [item.rewards for item in group.rollouts] == [first, first | {"math": 0.0}]
+    assert [item.rewards for item in group.rollouts] == [first, {**first, "math": 0.0}]
     assert [item.reward for item in group.rollouts] == pytest.approx(
         [user_reward / 2 + 2 + 0.25 + length, user_reward / 2 + 0.25 + length]
     )
@@ -468,7 +468,7 @@ def test_rewards_in_places_are_weighed_and_their_sum_is_the_reward(make_rewarder
     group = rewarded(make_rewarder(code, *functions), made_group("a", RIGHT, RIGHT))
     first, second = group.rollouts  # of the text `text`, of four characters
     values = {"pair": 1.75, "scored": -1.0, "none": 0.0, "math": 1.0, "scored/steps": 3.0}
-    assert (first.rewards, second.rewards) == (values | {"group": 4.0}, values)
+    assert (first.rewards, second.rewards) == ({**values, "group": 4.0}, values)
     assert (first.reward, second.reward) == (2 * 1.75 + 0.5 * 4 - 1 + 1, 2 * 1.75 - 1 + 1)
     # What is earned at the end of the text, and what is nothing, has no place before the end.
     assert sorted(first.places) == [(0, -1.0), (1, 0.5), (1, 1.0), (2, 2.0)]

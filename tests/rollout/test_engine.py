@@ -205,9 +205,9 @@ def test_sampling_follows_the_distribution_within_top_p(engines):
     with torch.no_grad():
         probabilities = torch.softmax(model(torch.tensor([[5, 6, 7]])).logits[0, -1] / 1.3, -1)
     ordered, order = probabilities.sort(descending=True)
-    kept = order[ordered.cumsum(-1) - ordered < 0.8].tolist()
-    mass = float(probabilities[kept].sum())
-    counts = dict.fromkeys(kept, 0)
+    retained = order[ordered.cumsum(-1) - ordered < 0.8].tolist()
+    mass = float(probabilities[retained].sum())
+    counts = dict.fromkeys(retained, 0)
     for completion in groups[0]:
         (token,) = completion.token_ids
         counts[token] += 1

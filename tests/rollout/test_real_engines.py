@@ -25,7 +25,7 @@ SEEDS = [100, 200, 300]
 )
 def session(request: pytest.FixtureRequest, real_model: Path) -> Iterator[Session]:
     values = {"model": str(real_model), "engine": request.param, "threads": 1}
-    config = resolve(layer("test", values | {"rollout": {"kv_budget_mb": 256}}))
+    config = resolve(layer("test", {**values, "rollout": {"kv_budget_mb": 256}}))
     with open_session(plan_for(config, ProblemSet("asked", (), "plain"))) as opened:
         yield opened
 

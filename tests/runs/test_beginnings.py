@@ -114,8 +114,8 @@ def test_a_run_begins_with_the_weights_that_it_names(kind, precision, tmp_path, 
     if kind != "offload":
         assert run_all() == 0
         return
-    done, report = on_pretended_gpu(tmp_path, program=run_all)
-    assert (done.rc, report.mixed) == (0, []), done.err
+    result, report = on_pretended_gpu(tmp_path, program=run_all)
+    assert (result.rc, report.mixed) == (0, []), result.err
 
 
 def test_it_is_refused_if_what_trains_gives_other_numbers(monkeypatch):

@@ -46,7 +46,7 @@ def state(step: int) -> State:
     values |= {"weight_version": step, "carried": [], "kl_coef": 0.1 + 0.2, "mismatch": None}
     values |= {"optimizer": [{}], "resting": []}
     progress = {"before": None, "best": None, "seconds": 1.0}
-    return State(values | {"progress": progress}, {"a.b": torch.tensor([float(step)])})
+    return State({**values, "progress": progress}, {"a.b": torch.tensor([float(step)])})
 
 
 @pytest.fixture
@@ -61,20 +61,20 @@ def test_a_checkpoint_brings_back_state_and_weights(run):
     (newest, *_) = actual = checkpoints(run)
     assert [item.step for item in actual] == [10, 9, 2]
     assert newest.integrity_error() is None
-    again = newest.load_state()
-    assert again.values == state(10).values
-    assert again.tensors["a.b"].item() == 10
+    repeated = newest.load_state()
+    assert repeated.values == state(10).values
+    assert repeated.tensors["a.b"].item() == 10
     model = random_model(seed=0)
     load_weights(newest, model)
-    for ours, theirs in zip(model.parameters(), random_model(seed=10).parameters(), strict=True):
-        assert torch.equal(ours, theirs)
+    for ours, reference in zip(model.parameters(), random_model(seed=10).parameters(), strict=True):
+        assert torch.equal(ours, reference)
 
 
 def test_it_keeps_what_the_policy_was_trained_with_and_no_path(run):
-    kept = yaml.safe_load((checkpoints(run)[0].path / "rlvr.yaml").read_text())
-    assert kept["rollout"]["samples"] == 4
-    assert "steps" not in kept
-    assert "source" not in kept["data"]
+    retained = yaml.safe_load((checkpoints(run)[0].path / "rlvr.yaml").read_text())
+    assert retained["rollout"]["samples"] == 4
+    assert "steps" not in retained
+    assert "source" not in retained["data"]
     listing = json.loads((checkpoints(run)[0].path / "manifest.json").read_text())
     directory = run / "checkpoints/step-10"
     files = {str(p.relative_to(directory)) for p in directory.rglob("*") if p.is_file()}

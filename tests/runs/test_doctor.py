@@ -17,10 +17,10 @@ from rlvr_cli.runs import doctor
 
 
 def test_a_whole_installation_says_what_it_has_and_ends_with_0(rlvr):
-    done = rlvr("doctor")
-    assert done.returncode == 0, done.stderr
-    assert f"torch {metadata.version('torch')}" in done.stdout
-    assert "the default run can run" in done.stdout
+    result = rlvr("doctor")
+    assert result.returncode == 0, result.stderr
+    assert f"torch {metadata.version('torch')}" in result.stdout
+    assert "the default run can run" in result.stdout
 
 
 def doctored(monkeypatch, *requirements: str):
@@ -29,29 +29,31 @@ def doctored(monkeypatch, *requirements: str):
 
 
 def test_a_library_that_is_missing_stops_and_one_of_an_extra_does_not(monkeypatch):
-    done = doctored(monkeypatch, "no-lib>=2", 'no-such>=1; extra == "track"')
-    assert done.exit_code == 2
-    assert "no-lib is not installed: pip install --upgrade rlvr-cli" in done.stderr
-    assert "for track: no-such is not installed; pip install" in done.stdout
+    result = doctored(monkeypatch, "no-lib>=2", 'no-such>=1; extra == "track"')
+    assert result.exit_code == 2
+    assert "no-lib is not installed: pip install --upgrade rlvr-cli" in result.stderr
+    assert "for track: no-such is not installed; pip install" in result.stdout
     assert doctored(monkeypatch, "torch>=2", 'no-such; extra == "dev"').exit_code == 0
 
 
 def test_a_library_out_of_range_is_warned_of(monkeypatch):
-    done = doctored(monkeypatch, "peft<0.1")
+    result = doctored(monkeypatch, "peft<0.1")
     text = f"peft {metadata.version('peft')} is not <0.1, the range that was tried"
-    assert f"{text}: pip install 'peft<0.1'" in done.stdout
-    assert done.exit_code == 0
+    assert f"{text}: pip install 'peft<0.1'" in result.stdout
+    assert result.exit_code == 0
 
 
 def test_the_versions_and_what_was_tried_are_said(monkeypatch):
     found = {"torch": "2.16.0", "transformers": "5.20.0", "vllm": None}
     monkeypatch.setattr(versions, "installed_version", found.get)
     monkeypatch.setattr(doctor, "installed_version", found.get)
-    done = invoke("doctor")
-    assert "torch 2.16.0 (tried: 2.11 to 2.15), transformers 5.20.0 (tried: " in done.stdout
-    assert "torch 2.16.0 was not tried (2.11 to 2.15 were); to be safe: pip install" in done.stdout
-    assert "transformers 5.20.0 was not tried" not in done.stdout
-    assert done.exit_code == 0
+    result = invoke("doctor")
+    assert "torch 2.16.0 (tried: 2.11 to 2.15), transformers 5.20.0 (tried: " in result.stdout
+    assert (
+        "torch 2.16.0 was not tried (2.11 to 2.15 were); to be safe: pip install" in result.stdout
+    )
+    assert "transformers 5.20.0 was not tried" not in result.stdout
+    assert result.exit_code == 0
 
 
 @pytest.mark.parametrize(("hidden", "is_there"), [(None, True), ("", True), (None, False)])
@@ -78,10 +80,10 @@ def test_a_full_disk_and_a_lost_file_are_said(monkeypatch, tmp_path):
         doctor.shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(1, 1, 0)
     )
     monkeypatch.setattr(doctor, "model_directory", lambda name: tmp_path)
-    done = invoke("doctor")
-    assert done.exit_code == 2
-    assert "a run needs 0.2 GiB" in done.stderr
-    assert "config.json is missing" in done.stderr
+    result = invoke("doctor")
+    assert result.exit_code == 2
+    assert "a run needs 0.2 GiB" in result.stderr
+    assert "config.json is missing" in result.stderr
 
 
 @pytest.mark.parametrize("arguments", [["doctor"], ["train", "--list"]])
@@ -90,8 +92,8 @@ def test_another_package_of_the_verifiers_name_is_one_line(tmp_path, arguments):
     (tmp_path / "verifiers" / "__init__.py").write_text("")
     env = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONSAFEPATH": "1"}
     command = [sys.executable, "-m", "rlvr_cli", *arguments]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 2
-    (line,) = done.stderr.strip().splitlines()
+    result = subprocess.run(command, env=env, capture_output=True, text=True, cwd=tmp_path)
+    assert result.returncode == 2
+    (line,) = result.stderr.strip().splitlines()
     assert "another distribution has the name verifiers in this environment" in line
     assert str(tmp_path / "verifiers") in line

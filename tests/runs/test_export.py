@@ -23,15 +23,15 @@ def run(tmp_path_factory) -> Path:
     directory = tmp_path_factory.mktemp("runs") / "run"
     few = ("--steps", "2", "--prompts", "4", "-n", "4", "--max-tokens", "40", "--limit", "32")
     measured = ("--set", "eval.limit=4", "--set", "eval.every=1", "--set", "checkpoint.every=1")
-    done = invoke("train", "--lora", "2", *few, *measured, "--out", str(directory), "-q")
-    assert done.exit_code == 0, done.stderr
+    result = invoke("train", "--lora", "2", *few, *measured, "--out", str(directory), "-q")
+    assert result.exit_code == 0, result.stderr
     return directory
 
 
 def test_it_is_merged_and_loads_without_rlvr(run, tmp_path):
     out = tmp_path / "mine"
-    done = invoke("export", str(run), "--out", str(out))
-    assert done.exit_code == 0, done.stderr
+    result = invoke("export", str(run), "--out", str(out))
+    assert result.exit_code == 0, result.stderr
     model = AutoModelForCausalLM.from_pretrained(out)
     assert AutoTokenizer.from_pretrained(out).eos_token_id is not None
     ours = load_model(str(run)).model
@@ -45,15 +45,15 @@ def test_it_is_merged_and_loads_without_rlvr(run, tmp_path):
     assert f"| after training | {after:.3f} [" in card
     assert 'license: "apache-2.0"' in card
     assert "rank: 2" in card
-    again = invoke("export", str(run), "--out", str(out))
-    assert again.exit_code == 2
-    assert "it exists already" in again.stderr
+    repeated = invoke("export", str(run), "--out", str(out))
+    assert repeated.exit_code == 2
+    assert "it exists already" in repeated.stderr
 
 
 def test_the_best_and_a_number_in_bfloat16(run):
     best = json.loads((run / "summary.json").read_text())["best"]["step"]
-    done = invoke("export", str(run), "--step", "best", "--dtype", "bfloat16")
-    assert done.exit_code == 0, done.stderr
+    result = invoke("export", str(run), "--step", "best", "--dtype", "bfloat16")
+    assert result.exit_code == 0, result.stderr
     weights = load_file(run / f"export-{best}" / "model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
 
@@ -62,9 +62,9 @@ def test_the_best_and_a_number_in_bfloat16(run):
     ("step", "says"), [("9", "kept are: 2, 1"), ("x", "kept are: 2, 1"), ("-1", "kept are")]
 )
 def test_a_step_that_is_not_there(run, step, says):
-    done = invoke("export", str(run), "--step", step)
-    assert done.exit_code == 2
-    assert says in done.stderr
+    result = invoke("export", str(run), "--step", step)
+    assert result.exit_code == 2
+    assert says in result.stderr
 
 
 def test_no_run_and_a_hub_that_refuses(run, tmp_path, monkeypatch):
@@ -75,7 +75,7 @@ def test_no_run_and_a_hub_that_refuses(run, tmp_path, monkeypatch):
         raise OSError("no\nnetwork")
 
     monkeypatch.setattr(huggingface_hub.HfApi, "create_repo", refused)
-    done = invoke("export", str(run), "--out", str(tmp_path / "kept"), "--push", "me/mine")
-    assert done.exit_code == 2
-    assert "--push me/mine: no network; what was written stays in" in done.stderr
+    result = invoke("export", str(run), "--out", str(tmp_path / "kept"), "--push", "me/mine")
+    assert result.exit_code == 2
+    assert "--push me/mine: no network; what was written stays in" in result.stderr
     assert (tmp_path / "kept" / "model.safetensors").is_file()

@@ -79,19 +79,19 @@ def test_a_damaged_checkpoint_is_seen(run, how):
 def test_a_damaged_newest_checkpoint_falls_back_to_the_one_before(run, whole, how):
     damage(run, 4, how)
     damage(run, 3, how)
-    done = resumed(run)
-    assert done.exit_code == 0, done.stderr
-    assert "step-4 is damaged: the checksum of model.safetensors differs" in done.stderr
-    assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [3, 4]
+    result = resumed(run)
+    assert result.exit_code == 0, result.stderr
+    assert "step-4 is damaged: the checksum of model.safetensors differs" in result.stderr
+    assert [json.loads(line)["step"] for line in result.stdout.splitlines()] == [3, 4]
     assert_whole(run, whole)
 
 
 def test_a_damaged_checkpoint_is_not_measured(run):
     damage(run, 4, "one bit")
-    done = invoke("sample", "What is 1 + 1?", "--model", str(run))
-    assert done.exit_code == 2
+    result = invoke("sample", "What is 1 + 1?", "--model", str(run))
+    assert result.exit_code == 2
     assert "step-4 is damaged: the checksum of model.safetensors differs; take another" in (
-        done.stderr
+        result.stderr
     )
     shutil.rmtree(run / "checkpoints" / "step-3" / "trainer")
     step = str(run / "checkpoints" / "step-3")
@@ -102,9 +102,9 @@ def test_when_all_are_damaged_nothing_is_touched(run):
     for step in range(1, STEPS + 1):
         damage(run, step, "truncated")
     metrics = (run / "metrics.jsonl").read_bytes()
-    done = resumed(run)
-    assert done.exit_code == 2
-    assert "every checkpoint is damaged; start a new run" in done.stderr
+    result = resumed(run)
+    assert result.exit_code == 2
+    assert "every checkpoint is damaged; start a new run" in result.stderr
     assert (run / "metrics.jsonl").read_bytes() == metrics
 
 
@@ -150,9 +150,9 @@ def test_the_best_checkpoint_outlives_newer_ones(tmp_path, every):
 def test_a_run_in_use_is_refused(run):
     with (run / ".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        done = resumed(run)
-    assert done.exit_code == 2
-    assert "another process is using it" in done.stderr
+        result = resumed(run)
+    assert result.exit_code == 2
+    assert "another process is using it" in result.stderr
 
 
 def test_a_full_disk_stops_the_run_clearly_and_spoils_nothing(tmp_path, whole, monkeypatch):
@@ -167,12 +167,12 @@ def test_a_full_disk_stops_the_run_clearly_and_spoils_nothing(tmp_path, whole, m
     settings = ("--set", f"checkpoint.keep={STEPS}", "--set", "eval.every=2", "--quiet")
     with monkeypatch.context() as patch:
         patch.setattr(files.os, "fsync", fsync)
-        done = invoke(*small_run("--steps", str(STEPS), *settings, "--out", str(run)))
-    assert done.exit_code == 2
-    last = done.stderr.strip().splitlines()[-1]
+        result = invoke(*small_run("--steps", str(STEPS), *settings, "--out", str(run)))
+    assert result.exit_code == 2
+    last = result.stderr.strip().splitlines()[-1]
     assert "the run cannot be written" in last
     assert "No space left on device; what is on disk is good: saved up to step" in last
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in result.stderr
     assert resumed(run).exit_code == 0
     assert_whole(run, whole)
 
@@ -185,25 +185,25 @@ def test_a_real_write_that_fails_in_the_middle_of_the_weights(tmp_path):
         main()
 
     command = small_run("--steps", "2", "--out", "run", "-q")
-    done = forked(command, tmp_path, program=limited)
-    assert done.rc == 2, done.err
-    assert "the run cannot be written" in done.err
-    assert "saved up to step 0" in done.err
-    assert "Traceback" not in done.err
+    result = forked(command, tmp_path, program=limited)
+    assert result.rc == 2, result.err
+    assert "the run cannot be written" in result.err
+    assert "saved up to step 0" in result.err
+    assert "Traceback" not in result.err
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
 
 
 def test_a_place_that_cannot_be_written_is_one_line():
-    done = invoke(*small_run("--steps", "1", "--out", "/proc/run", "--quiet"))
-    assert done.exit_code == 2
-    assert "--out /proc/run: cannot be made" in done.stderr
+    result = invoke(*small_run("--steps", "1", "--out", "/proc/run", "--quiet"))
+    assert result.exit_code == 2
+    assert "--out /proc/run: cannot be made" in result.stderr
 
 
 @pytest.mark.parametrize("change", ["gone", "changed"])
 def test_a_data_file_that_is_gone_or_changed_is_one_line(tmp_path, change):
     data, run = tmp_path / "p.jsonl", tmp_path / "run"
-    asked = "Start at {}, keep last digits: (a) +2"
-    rows = [json.dumps({"problem": asked.format(n), "answer": (n + 2) % 10}) for n in range(8)]
+    requested = "Start at {}, keep last digits: (a) +2"
+    rows = [json.dumps({"problem": requested.format(n), "answer": (n + 2) % 10}) for n in range(8)]
     data.write_text("\n".join(rows))
     few = ("--prompts", "2", "-n", "4", "--max-tokens", "30", "--quiet")
     assert invoke("train", str(data), "--steps", "1", *few, "--out", str(run)).exit_code == 0
@@ -211,10 +211,10 @@ def test_a_data_file_that_is_gone_or_changed_is_one_line(tmp_path, change):
         data.unlink()
     else:
         data.write_text("\n".join(rows[:-1]))
-    done = invoke("train", "--resume", str(run), "--steps", "2")
-    assert done.exit_code == 2
+    result = invoke("train", "--resume", str(run), "--steps", "2")
+    assert result.exit_code == 2
     wanted = "No such file" if change == "gone" else "not those that the run began with"
-    assert wanted in done.stderr.strip().splitlines()[-1]
+    assert wanted in result.stderr.strip().splitlines()[-1]
     assert (run / "checkpoints" / "step-1" / "model.safetensors").is_file()
 
 
@@ -232,9 +232,9 @@ def test_an_engine_that_dies_in_a_step_loses_that_step_alone(tmp_path, whole, mo
     settings = ("--set", f"checkpoint.every={every}", "--set", "eval.every=2", "--quiet")
     with monkeypatch.context() as patch:
         patch.setattr(TransformersEngine, "generate", dying)
-        done = invoke(*small_run("--steps", str(STEPS), *settings, "--out", str(run)))
-    assert done.exit_code == 2
-    last = done.stderr.strip().splitlines()[-1]
+        result = invoke(*small_run("--steps", str(STEPS), *settings, "--out", str(run)))
+    assert result.exit_code == 2
+    last = result.stderr.strip().splitlines()[-1]
     assert "RuntimeError: CUDA error: an illegal memory access was encountered" in last
     assert len(metrics.read_text().splitlines()) == 1
     assert "saved up to step 1; go on with rlvr train --resume" in last
@@ -259,8 +259,8 @@ def test_a_verifier_worker_that_dies_is_no_wrong_answer(tmp_path, monkeypatch):
         return ask(self, gold, answer)
 
     monkeypatch.setattr(api.Pool, "ask", ask_and_kill)
-    done = invoke(*small_run("--steps", "2", "--out", str(tmp_path / "run"), "--quiet"))
-    assert done.exit_code == 0, done.stderr
+    result = invoke(*small_run("--steps", "2", "--out", str(tmp_path / "run"), "--quiet"))
+    assert result.exit_code == 0, result.stderr
     assert killed
     rows = [
         json.loads(line)
@@ -273,8 +273,8 @@ def test_a_verifier_worker_that_dies_is_no_wrong_answer(tmp_path, monkeypatch):
 
 
 def test_no_run_is_no_run(tmp_path):
-    done = invoke("train", "--resume", str(tmp_path))
-    assert done.exit_code == 2
-    assert "no config.yaml in it; give the directory of a run" in done.stderr
+    result = invoke("train", "--resume", str(tmp_path))
+    assert result.exit_code == 2
+    assert "no config.yaml in it; give the directory of a run" in result.stderr
     with pytest.raises(UserError, match="cannot be written to"):
         files.lock_directory(tmp_path / "nowhere")

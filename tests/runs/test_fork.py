@@ -26,8 +26,8 @@ def first(tmp_path_factory):
     """A run of two steps, each of one update."""
     run = tmp_path_factory.mktemp("first") / "a"
     options = ("--algo", "reinforce", "--steps", "2", "--out", str(run), *SMALL, *EASY)
-    done = CliRunner().invoke(app, ("train", *options))
-    assert done.exit_code == 0, done.stderr
+    result = CliRunner().invoke(app, ("train", *options))
+    assert result.exit_code == 0, result.stderr
     return run
 
 
@@ -44,8 +44,8 @@ def state(path, step):
 def test_a_fork_begins_with_weights_and_optimizer_and_trains_with_its_own_settings(
     parent, tmp_path
 ):
-    done = parent("train", "--from", "a", "--lr", "0", "--steps", "1", "--out", "b", "-q")
-    assert done.exit_code == 0, done.stderr
+    result = parent("train", "--from", "a", "--lr", "0", "--steps", "1", "--out", "b", "-q")
+    assert result.exit_code == 0, result.stderr
     config = yaml.safe_load((tmp_path / "b" / "config.yaml").read_text())
     assert config["parent"] == "a/checkpoints/step-2"
     assert (config["optim"]["lr"], config["steps"], config["algo"]) == (0, 1, "reinforce")
@@ -67,35 +67,35 @@ def test_a_fork_begins_with_weights_and_optimizer_and_trains_with_its_own_settin
 
 
 def test_a_fork_can_be_resumed_as_it_would_have_gone_on(parent, tmp_path):
-    whole = parent("train", "--from", "a", "--lr", "1e-3", "--steps", "2", "--out", "b", "-q")
-    assert whole.exit_code == 0, whole.stderr
+    unbroken = parent("train", "--from", "a", "--lr", "1e-3", "--steps", "2", "--out", "b", "-q")
+    assert unbroken.exit_code == 0, unbroken.stderr
     assert (
         parent("train", "--from", "a", "--lr", "1e-3", "--steps", "1", "--out", "c", "-q").exit_code
         == 0
     )
-    again = parent("train", "--resume", "c", "--steps", "2", "-q")
-    assert again.exit_code == 0, again.stderr
+    repeated = parent("train", "--resume", "c", "--steps", "2", "-q")
+    assert repeated.exit_code == 0, repeated.stderr
     left, two = (load_file(tmp_path / r / "checkpoints/step-2/model.safetensors") for r in "bc")
     assert all(left[name].equal(two[name]) for name in left)
 
 
 def test_another_algorithm_begins_with_a_new_optimizer_and_says_so(parent):
-    done = parent("train", "--from", "a", "--algo", "ppo", "--steps", "1", "--out", "b", "-q")
-    assert done.exit_code == 0, done.stderr
-    assert "its optimizer does not fit and begins anew" in done.stderr
+    result = parent("train", "--from", "a", "--algo", "ppo", "--steps", "1", "--out", "b", "-q")
+    assert result.exit_code == 0, result.stderr
+    assert "its optimizer does not fit and begins anew" in result.stderr
 
 
 def test_a_fork_of_an_adapter_keeps_its_rank(rlvr):
     pytest.importorskip("peft")
     more = ("--algo", "reinforce", "--steps", "1", *SMALL, *EASY)
     for args in (("--lora", "2", "--out", "a"), ("--from", "a", "--out", "b")):
-        done = rlvr("train", *more, *args)
-        assert done.exit_code == 0, done.stderr
-    done = rlvr("train", *more, "--from", "a", "--algo", "grpo", "--out", "d")
-    assert json.loads(done.stdout)["ref_kl"] == 0.0  # the start policy is the reference, not tiny
-    done = rlvr("train", *more, "--from", "a", "--lora", "4", "--out", "c")
-    assert done.exit_code == 2
-    assert "its weights are not those of a model with lora.rank 4" in done.stderr
+        result = rlvr("train", *more, *args)
+        assert result.exit_code == 0, result.stderr
+    result = rlvr("train", *more, "--from", "a", "--algo", "grpo", "--out", "d")
+    assert json.loads(result.stdout)["ref_kl"] == 0.0  # the start policy is the reference, not tiny
+    result = rlvr("train", *more, "--from", "a", "--lora", "4", "--out", "c")
+    assert result.exit_code == 2
+    assert "its weights are not those of a model with lora.rank 4" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_fork_of_an_adapter_keeps_its_rank(rlvr):
 def test_what_cannot_be_a_fork_is_one_line(rlvr, tmp_path, args, message):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text("steps: 1\n")
-    done = rlvr("train", *args.split())
-    assert done.exit_code == 2
-    (line,) = done.stderr.splitlines()
+    result = rlvr("train", *args.split())
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
     assert message in line

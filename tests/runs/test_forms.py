@@ -24,9 +24,9 @@ FORMS = {
 
 
 def invoke(*args: str):
-    done = CliRunner().invoke(app, list(args))
-    assert done.exit_code == 0, done.stderr
-    return done
+    result = CliRunner().invoke(app, list(args))
+    assert result.exit_code == 0, result.stderr
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -44,17 +44,17 @@ def start(tmp_path_factory) -> Path:
 def test_it_goes_on_bit_for_bit(form, start, tmp_path):
     settings = (*FORMS[form], "--model", str(start), "--lr", "0.001", "--quiet")
     settings += ("--set", "data.answer_format=any", "--set", "optim.warmup_steps=0")
-    whole, run = tmp_path / "whole", tmp_path / "run"
-    invoke(*small_run("--steps", "3", *settings, "--out", str(whole)))
+    unbroken, run = tmp_path / "whole", tmp_path / "run"
+    invoke(*small_run("--steps", "3", *settings, "--out", str(unbroken)))
     invoke(*small_run("--steps", "1", *settings, "--out", str(run)))
     invoke("train", "--resume", str(run), "--steps", "3", "--quiet")
     for pattern in ("rollouts/*.jsonl", "checkpoints/step-3/**/*.safetensors"):
-        assert same_files(whole, run, pattern)
-    rows = [json.loads(line) for line in (whole / "metrics.jsonl").read_text().splitlines()]
+        assert same_files(unbroken, run, pattern)
+    rows = [json.loads(line) for line in (unbroken / "metrics.jsonl").read_text().splitlines()]
     assert any(row["groups_trained"] for row in rows)
     assert all(row.get("mismatch", 0) < 0.05 for row in rows)
-    step = whole / "checkpoints" / "step-3"
-    evaluated = invoke("eval", "--model", str(whole), "--limit", "4", "--max-tokens", "40")
+    step = unbroken / "checkpoints" / "step-3"
+    evaluated = invoke("eval", "--model", str(unbroken), "--limit", "4", "--max-tokens", "40")
     assert len(evaluated.stdout.splitlines()) == 16
     if "lora" in form:
         names = {path.name for path in step.iterdir()}
@@ -64,8 +64,8 @@ def test_it_goes_on_bit_for_bit(form, start, tmp_path):
     written = load_file(step / "model.safetensors")
     exact = torch.bfloat16 if form == "bfloat16" else torch.float32
     assert {tensor.dtype for tensor in written.values()} == {exact}
-    theirs = AutoModelForCausalLM.from_pretrained(step)
-    assert theirs.dtype == exact
+    reference = AutoModelForCausalLM.from_pretrained(step)
+    assert reference.dtype == exact
 
 
 REFUSED = {
@@ -78,16 +78,16 @@ REFUSED = {
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU to spare")
 @pytest.mark.parametrize("options", REFUSED)
 def test_what_cannot_save_memory_is_one_line(options, tmp_path):
-    done = CliRunner().invoke(app, [*small_run("--out", str(tmp_path / "run")), *options.split()])
-    assert done.exit_code == 2
-    (line,) = [item for item in done.stderr.splitlines() if item.startswith("rlvr: error")]
+    result = CliRunner().invoke(app, [*small_run("--out", str(tmp_path / "run")), *options.split()])
+    assert result.exit_code == 2
+    (line,) = [item for item in result.stderr.splitlines() if item.startswith("rlvr: error")]
     assert REFUSED[options] in line
 
 
 def test_an_adapter_is_not_put_on_another(tmp_path):
     run = tmp_path / "run"
     invoke(*small_run("--steps", "1", "--lora", "4", "--quiet", "--out", str(run)))
-    again = small_run("--model", str(run), "--lora", "4", "--out", str(tmp_path / "two"))
-    done = CliRunner().invoke(app, again)
-    assert done.exit_code == 2
-    assert "has an adapter already: merge it with rlvr export" in " ".join(done.stderr.split())
+    repeated = small_run("--model", str(run), "--lora", "4", "--out", str(tmp_path / "two"))
+    result = CliRunner().invoke(app, repeated)
+    assert result.exit_code == 2
+    assert "has an adapter already: merge it with rlvr export" in " ".join(result.stderr.split())

@@ -203,13 +203,13 @@ def test_a_run_that_learns_is_left_alone(tmp_path, algo):
 def test_a_run_without_a_signal_is_stopped_and_can_go_on(rlvr, tmp_path):
     problem = '{"problem": "Prove it.", "answer": "no"}\n'
     few = ("--prompts", "2", "-n", "4", "--max-tokens", "8", "--set", "guards.no_signal_steps=2")
-    done = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
-    assert done.returncode == 3
-    assert len(done.stdout.splitlines()) == 2
-    last = done.stderr.strip().splitlines()[-1]
+    result = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
+    assert result.returncode == 3
+    assert len(result.stdout.splitlines()) == 2
+    last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("rlvr: error: step 2: no signal for 2 steps")
     assert last.endswith("saved up to step 2; go on with rlvr train --resume run")
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in result.stderr
     longer = rlvr("train", "--resume", "run", "--set", "guards.no_signal_steps=4")
     assert longer.returncode == 3
     assert "step 4: no signal for 4 steps" in longer.stderr
@@ -228,11 +228,11 @@ def test_a_batch_that_cannot_be_filled_stops_the_run_if_so_asked(rlvr):
         "--set",
         "algorithm.filter.on_cap=stop",
     )
-    done = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
-    assert done.returncode == 3
-    assert len(done.stdout.splitlines()) == 1
-    assert "stopped after 1 step" in done.stderr
-    last = done.stderr.strip().splitlines()[-1]
+    result = rlvr("train", "-", "--steps", "9", *few, "--out", "run", stdin=problem)
+    assert result.returncode == 3
+    assert len(result.stdout.splitlines()) == 1
+    assert "stopped after 1 step" in result.stderr
+    last = result.stderr.strip().splitlines()[-1]
     assert last.startswith("rlvr: error: step 1: 4 generation batches did not fill the batch")
     assert last.endswith("saved up to step 1; go on with rlvr train --resume run")
 

@@ -55,12 +55,12 @@ def failing_at(loop: RunLifecycle, step: int, error: BaseException, where="rollo
         "rollout": (trainer.session.engine, "generate"),
         "update": (trainer.updater, "update"),
     }[where]
-    whole = getattr(of, name)
+    unbroken = getattr(of, name)
 
     def broken(*args):
         if trainer.step + 1 == step:
             raise error
-        return whole(*args)
+        return unbroken(*args)
 
     setattr(of, name, broken)
 

@@ -23,7 +23,8 @@ def planned(*settings: str):
 
 def test_a_step_whose_responses_do_not_fit_is_refused_before_the_model_is_loaded(monkeypatch):
     sizes = ["rollout.prompts=8", "rollout.samples=9", "rollout.max_tokens=50000"]
-    config, responses = planned("model=tiny", *sizes), 8 * 9 * 50_000 * 100
+    config = planned("model=tiny", *sizes)
+    responses = 8 * 9 * 50_000 * 100
     monkeypatch.setattr(session, "this_machine", lambda: Machine("cpu", responses, responses))
     with pytest.raises(UserError) as refused:
         fit_to_machine(config, training=True)
@@ -64,5 +65,5 @@ def test_the_larger_phase_counts_and_what_does_not_depend_on_lengths():
 def test_layers_are_computed_again_where_memory_is_short():
     config = planned()
     most = Memory(MODEL, Machine("cpu", 1, 0)).needed(config).phases["to update"]
-    for free, chosen in ((most, "off"), (most - 1, "on")):
-        assert Memory(MODEL, Machine("cpu", 1, free)).fitted(config).optim.checkpointing == chosen
+    for free, selected in ((most, "off"), (most - 1, "on")):
+        assert Memory(MODEL, Machine("cpu", 1, free)).fitted(config).optim.checkpointing == selected

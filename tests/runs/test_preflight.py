@@ -100,13 +100,13 @@ def test_what_the_probe_can_find(groups, learns, texts):
 
 def test_advice_on_a_missed_format_is_another_setting_than_the_one_in_force():
     without = [Group(prompt(), group(Verdict.BAD_FORMAT).rollouts, 0)]
-    asked = DataConfig(prompt="boxed", answer_format="boxed")
-    _, (missed,) = review_probe(without, True, asked, True)
+    requested = DataConfig(prompt="boxed", answer_format="boxed")
+    _, (missed,) = review_probe(without, True, requested, True)
     assert "no response had the format boxed," in missed.text
     assert "--set data.answer_format=any" in missed.text
     assert "data.prompt=boxed" not in missed.text
-    asked = DataConfig(prompt="think_answer", answer_format="think_answer")
-    _, (missed,) = review_probe(without, True, asked, True)
+    requested = DataConfig(prompt="think_answer", answer_format="think_answer")
+    _, (missed,) = review_probe(without, True, requested, True)
     assert "--set data.answer_format=any --set data.prompt=boxed" in missed.text
     assert review_probe(without, True, DataConfig(answer_format="any"), False)[1] == []
 
@@ -129,15 +129,15 @@ def test_no_share_of_a_format_that_nobody_asked_for(rlvr):
     assert rollout_metrics([group(Verdict.BAD_FORMAT)], has_format=False).format_share is None
     problems = judged_problems(group(Verdict.BAD_FORMAT).rollouts)
     assert summarize(problems, SamplingParams(1, 1), has_format=False).format_share is None
-    done = rlvr("train", "--check", *FEW, "--set", "data.answer_format=any", "--max-tokens", "2")
-    assert "probe      8 problems, 32 responses: correct " in done.stderr
-    assert "no response had the format" not in done.stderr
+    result = rlvr("train", "--check", *FEW, "--set", "data.answer_format=any", "--max-tokens", "2")
+    assert "probe      8 problems, 32 responses: correct " in result.stderr
+    assert "no response had the format" not in result.stderr
 
 
 def test_long_prompts_are_shown_from_both_ends():
     row = json.dumps({"problem": "x".join(map(str, range(300))), "answer": "1"})
-    done = invoke("train", "-", "--check", *FEW, stdin=row)
-    (line,) = (item for item in done.stderr.splitlines() if item.startswith("prompt "))
+    result = invoke("train", "-", "--check", *FEW, stdin=row)
+    (line,) = (item for item in result.stderr.splitlines() if item.startswith("prompt "))
     assert "0x1x2" in line
     assert " … " in line
     assert "x299" in line
@@ -145,9 +145,9 @@ def test_long_prompts_are_shown_from_both_ends():
 
 
 def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
-    done = rlvr("train", "--check", *FEW)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == ""
+    result = rlvr("train", "--check", *FEW)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == ""
     for line in (
         "prompt     <|user|>Start at ",
         "template   leaves <think> to the policy; a response ends with <|end|>",
@@ -156,8 +156,8 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
         "probe      8 problems, 32 responses: format right ",
         "check      nothing stands in the way of this run",
     ):
-        assert line in done.stderr
-    assert "warning" not in done.stderr
+        assert line in result.stderr
+    assert "warning" not in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,8 +170,8 @@ def test_check_says_it_all_and_starts_nothing(rlvr, tmp_path):
     ],
 )
 def test_the_updates_of_a_step_are_those_that_its_responses_allow(args, message):
-    done = invoke("train", "--check", *FEW, "--max-tokens", "8", "--steps", "9", *args)
-    assert message in done.stderr
+    result = invoke("train", "--check", *FEW, "--max-tokens", "8", "--steps", "9", *args)
+    assert message in result.stderr
 
 
 def test_no_signal_is_a_loud_warning_and_an_error_of_check(rlvr):
@@ -180,10 +180,10 @@ def test_no_signal_is_a_loud_warning_and_an_error_of_check(rlvr):
         for n in range(9)
     )
     few = ("-", "--prompts", "2", "-n", "2", "--max-tokens", "8")
-    done = rlvr("train", *few, "--check", stdin=problems)
-    assert done.returncode == 2
-    assert "warning    the probe found no signal: on 8 problems nothing sets" in done.stderr
-    assert "a run like this would learn nothing" in done.stderr.splitlines()[-1]
+    result = rlvr("train", *few, "--check", stdin=problems)
+    assert result.returncode == 2
+    assert "warning    the probe found no signal: on 8 problems nothing sets" in result.stderr
+    assert "a run like this would learn nothing" in result.stderr.splitlines()[-1]
     run = rlvr("train", *few, "--steps", "1", "--quiet", stdin=problems)
     assert run.returncode == 0
     assert "warning    the probe found no signal" in run.stderr
@@ -191,9 +191,9 @@ def test_no_signal_is_a_loud_warning_and_an_error_of_check(rlvr):
 
 def test_golds_that_nobody_can_read_refuse_the_run(rlvr, tmp_path):
     problem = '{"problem": "What is 1 + 1?", "answer": "((("}\n'
-    done = rlvr("train", "-", "--steps", "1", stdin=problem)
-    assert done.returncode == 2
-    assert "1 of 1 gold answers cannot be read" in done.stderr.splitlines()[-1]
+    result = rlvr("train", "-", "--steps", "1", stdin=problem)
+    assert result.returncode == 2
+    assert "1 of 1 gold answers cannot be read" in result.stderr.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -203,10 +203,10 @@ def test_golds_that_nobody_can_read_refuse_the_run(rlvr, tmp_path):
 )
 def test_check_says_what_share_a_correction_would_reject(correction, share):
     half = ("--set", "rollout.precision=bfloat16", "--set", "optim.precision=bfloat16")
-    chosen = ("--set", f"algorithm.importance_correction={correction}")
-    done = invoke("train", "--check", *FEW, *half, *chosen)
-    assert done.exit_code == 0
-    said = [line for line in done.stderr.splitlines() if "would reject" in line]
+    selected = ("--set", f"algorithm.importance_correction={correction}")
+    result = invoke("train", "--check", *FEW, *half, *selected)
+    assert result.exit_code == 0
+    said = [line for line in result.stderr.splitlines() if "would reject" in line]
     kind = "geometric_mask would reject"
     if share is None:
         assert said == []
@@ -220,7 +220,7 @@ def test_check_says_what_share_a_correction_would_reject(correction, share):
 def test_a_correction_is_tried_on_rewards_in_places_and_on_no_response_too(tmp_path):
     """A reward earned before the end needs the tokenizer, and one of None leaves nothing to try."""
     half = ("--set", "rollout.precision=bfloat16", "--set", "optim.precision=bfloat16")
-    chosen = ("--set", f"algorithm.importance_correction={REJECTS_ALL}")
+    selected = ("--set", f"algorithm.importance_correction={REJECTS_ALL}")
     for name, algo, reply, share in (
         (
             "places",
@@ -232,16 +232,16 @@ def test_a_correction_is_tried_on_rewards_in_places_and_on_no_response_too(tmp_p
     ):
         reward = tmp_path / f"{name}.py"
         reward.write_text(f"def reward(problem, response):\n    return {reply}\n")
-        done = invoke(
+        result = invoke(
             "train",
             "--check",
             *FEW,
             *half,
-            *chosen,
+            *selected,
             *("--set", "reward.workers=1"),
             *("--reward", str(reward), "--algo", algo),
         )
-        assert "Traceback" not in done.stderr
-        assert not isinstance(done.exception, TypeError | ValueError | AttributeError)
+        assert "Traceback" not in result.stderr
+        assert not isinstance(result.exception, TypeError | ValueError | AttributeError)
         if share is not None:
-            assert share in done.stderr
+            assert share in result.stderr

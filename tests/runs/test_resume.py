@@ -99,9 +99,9 @@ def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
     trainer = make_trainer(has_even, *settings)
     others = {}
     expected = []
-    whole = create_run(tmp_path / "whole", trainer.config)
+    unbroken = create_run(tmp_path / "whole", trainer.config)
     for result in trainer.train_steps():
-        expected.append(repeatable(written(whole, result)))
+        expected.append(repeatable(written(unbroken, result)))
         if result.step in (1, STEPS // 2, STEPS - 1):
             others[result.step] = copy(trainer, settings)
     assert any(row["groups_trained"] for row in expected)
@@ -130,10 +130,13 @@ def test_carried_groups_are_part_of_the_state(tmp_path):
     groups = trainer.carried_groups
     assert groups
     other = copy(trainer, settings)
-    for group, again in zip(groups, other.carried_groups, strict=True):
-        assert again.prompt is other.prompts[trainer.prompts.index(group.prompt)]
-        assert (again.rollouts, again.weight_version) == (group.rollouts, group.weight_version)
-        assert again.is_mixed
+    for group, repeated in zip(groups, other.carried_groups, strict=True):
+        assert repeated.prompt is other.prompts[trainer.prompts.index(group.prompt)]
+        assert (repeated.rollouts, repeated.weight_version) == (
+            group.rollouts,
+            group.weight_version,
+        )
+        assert repeated.is_mixed
 
 
 @pytest.mark.parametrize("what", ["problems", "start"])
@@ -154,8 +157,8 @@ def test_killed_inside_three_writes_it_is_the_unbroken_run(finished_run, tmp_pat
         assert died.rc == -signal.SIGKILL, died.err
         if (run / "config.yaml").exists():
             command = ("train", "--resume", str(run))
-    done = forked(command, tmp_path)
-    assert done.rc == 0, done.err
+    result = forked(command, tmp_path)
+    assert result.rc == 0, result.err
     assert differences(finished_run, run) == []
 
 
@@ -171,16 +174,16 @@ def test_a_killed_run_in_float16_is_the_unbroken_run(tmp_path, monkeypatch):
     settings = [part for name in (*names, "checkpoint.every=1") for part in ("--set", name)]
     short = ("--algo", "ppo", "--steps", "2", "--prompts", "1", "--max-tokens", "6", "-q")
     command = small_run(*short, "--model", model, *settings)
-    whole, run = tmp_path / "whole", tmp_path / "run"
-    assert forked([*command, "--out", str(whole)], tmp_path).rc == 0
+    unbroken, run = tmp_path / "whole", tmp_path / "run"
+    assert forked([*command, "--out", str(unbroken)], tmp_path).rc == 0
     died = forked(
         [*command, "--out", str(run)], tmp_path, program=lambda: (kill_in_write(47), main())
     )
     assert died.rc == -signal.SIGKILL, died.err
     assert [path.name for path in run.glob("checkpoints/step-*")] == ["step-1"]
-    done = forked(["train", "--resume", str(run), "-q"], tmp_path)
-    assert done.rc == 0, done.err
-    assert differences(whole, run) == []
+    result = forked(["train", "--resume", str(run), "-q"], tmp_path)
+    assert result.rc == 0, result.err
+    assert differences(unbroken, run) == []
     rows = [json.loads(line) for line in (run / "metrics.jsonl").open()]
     assert [(row["no_update"], row["updates_skipped"]) for row in rows] == [(None, 0)] * 2
     state = json.loads((run / "checkpoints/step-2/trainer/state.json").read_text())
@@ -191,7 +194,7 @@ def test_a_killed_run_in_float16_is_the_unbroken_run(tmp_path, monkeypatch):
 @pytest.mark.parametrize("algo", ["dapo", "ppo"])
 def test_killed_at_ten_random_moments_it_is_the_unbroken_run(algo, tmp_path):
     print(f"TESTS_SEED={TESTS_SEED}")  # shown with a failure, which it repeats
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, str(BENCHMARK), "--algo", algo, "--kills", "10", "--seed", TESTS_SEED],
         capture_output=True,
         text=True,
@@ -199,10 +202,10 @@ def test_killed_at_ten_random_moments_it_is_the_unbroken_run(algo, tmp_path):
         check=False,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"{algo}: 10 kills of " in done.stdout
-    assert "inside a write" in done.stdout
-    assert done.stdout.endswith("equal bit for bit\n")
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert f"{algo}: 10 kills of " in result.stdout
+    assert "inside a write" in result.stdout
+    assert result.stdout.endswith("equal bit for bit\n")
 
 
 def same_files(first: Path, other: Path, pattern: str) -> bool:
@@ -214,12 +217,12 @@ def same_files(first: Path, other: Path, pattern: str) -> bool:
 
 def test_a_run_goes_on_with_the_engine_it_began_with(tmp_path, monkeypatch):
     run = tmp_path / "run"
-    done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
-    assert done.exit_code == 0, done.stderr
+    result = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
+    assert result.exit_code == 0, result.stderr
     monkeypatch.setattr(plan, "choose_engine", lambda asked: choose(asked, "0.32.0", None, True))
-    again = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2"])
-    assert again.exit_code == 0, again.stderr
-    assert "engine transformers (as set)" in again.stderr
+    repeated = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2"])
+    assert repeated.exit_code == 0, repeated.stderr
+    assert "engine transformers (as set)" in repeated.stderr
     saved = yaml.safe_load((run / "config.yaml").read_text())
     assert (saved["engine"], saved["optim"]["precision"]) == ("transformers", "float32")
     defaults = yaml.safe_load((run / "checkpoints" / "step-2" / "rlvr.yaml").read_text())
@@ -231,12 +234,12 @@ def test_another_torch_goes_on_and_says_that_bits_may_differ(tmp_path, monkeypat
     here = torch.__version__
     with monkeypatch.context() as patched:
         patched.setattr(torch, "__version__", "2.0.0+cu999")
-        done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
-    assert done.exit_code == 0, done.output
+        result = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
+    assert result.exit_code == 0, result.output
     text = f"torch 2.0.0+cu999 computed it, and torch {here} goes on: bits may differ"
-    again = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2", "-q"])
-    assert again.exit_code == 0, again.output
-    assert text in again.stderr
+    repeated = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2", "-q"])
+    assert repeated.exit_code == 0, repeated.output
+    assert text in repeated.stderr
     same = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "3", "-q"])
     assert same.exit_code == 0, same.output
     assert "bits may differ" not in same.stderr
@@ -248,14 +251,14 @@ def test_signals_save_and_say_how_to_go_on(finished_run, tmp_path):
         process = Fork(command, tmp_path)
         process.await_(lambda fork=process: "\n" in fork.out)
         os.kill(process.pid, number)
-        done = process.done()
-        assert done.rc == 130, done.err
-        assert "interrupted after" in done.err
-        assert re.search(r"go on with rlvr train --resume \S*run\n", done.err)
-        assert "Traceback" not in done.err
+        result = process.done()
+        assert result.rc == 130, result.err
+        assert "interrupted after" in result.err
+        assert re.search(r"go on with rlvr train --resume \S*run\n", result.err)
+        assert "Traceback" not in result.err
         command = ("train", "--resume", "run")
-    done = forked((*command, "--quiet"), tmp_path)
-    assert done.rc == 0, done.err
+    result = forked((*command, "--quiet"), tmp_path)
+    assert result.rc == 0, result.err
     assert same_files(finished_run, tmp_path / "run", "rollouts/*")
     assert same_files(finished_run, tmp_path / "run", "checkpoints/step-4/*.safetensors")
 
@@ -267,11 +270,11 @@ def test_without_a_reader_a_run_says_how_to_go_on(tmp_path):
     os.close(writer)
     assert os.read(reader, 1)
     os.close(reader)
-    done = process.done()
-    assert done.rc == 141, done.err
-    assert "nobody reads stdout any more" in done.err
-    assert "go on with rlvr train --resume run" in done.err
-    assert "Traceback" not in done.err
+    result = process.done()
+    assert result.rc == 141, result.err
+    assert "nobody reads stdout any more" in result.err
+    assert "go on with rlvr train --resume run" in result.err
+    assert "Traceback" not in result.err
 
 
 def test_an_end_before_the_first_step_is_one_to_go_on_from(tmp_path, monkeypatch):
@@ -282,11 +285,11 @@ def test_an_end_before_the_first_step_is_one_to_go_on_from(tmp_path, monkeypatch
 
     with monkeypatch.context() as patch:
         patch.setattr(Trainer, "measure", interrupted)
-        done = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
-    assert done.exit_code == 130, done.stderr
-    assert "saved up to step 0; go on with rlvr train --resume" in done.stderr
-    again = CliRunner().invoke(app, ["train", "--resume", str(run), "-q"])
-    assert again.exit_code == 0, again.stderr
+        result = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
+    assert result.exit_code == 130, result.stderr
+    assert "saved up to step 0; go on with rlvr train --resume" in result.stderr
+    repeated = CliRunner().invoke(app, ["train", "--resume", str(run), "-q"])
+    assert repeated.exit_code == 0, repeated.stderr
     assert json.loads((run / "summary.json").read_text())["steps"] == 1
 
 
@@ -303,13 +306,13 @@ def test_piped_problems_are_kept_and_the_run_made_longer(rlvr, tmp_path):
         for n in range(1, 9)
     )
     args = ("train", "-", "--prompts", "2", "-n", "4", "--max-tokens", "40")
-    whole = rlvr(*args, "--steps", "3", "--out", "whole", stdin=problems)
-    assert whole.returncode == 0, whole.stderr
+    unbroken = rlvr(*args, "--steps", "3", "--out", "whole", stdin=problems)
+    assert unbroken.returncode == 0, unbroken.stderr
     first = rlvr(*args, "--steps", "1", "--out", "run", stdin=problems)
     assert first.returncode == 0, first.stderr
-    done = rlvr("train", "--resume", "run", "--steps", "3")
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["step"] for line in done.stdout.splitlines()] == [2, 3]
+    result = rlvr("train", "--resume", "run", "--steps", "3")
+    assert result.returncode == 0, result.stderr
+    assert [json.loads(line)["step"] for line in result.stdout.splitlines()] == [2, 3]
     assert same_files(tmp_path / "whole", tmp_path / "run", "rollouts/*")
     assert same_files(tmp_path / "whole", tmp_path / "run", "checkpoints/step-3/*.safetensors")
     assert "steps: 3" in (tmp_path / "run" / "config.yaml").read_text()

@@ -146,11 +146,11 @@ def test_a_copy_that_was_edited_is_named_with_its_line(tmp_path, text, message):
 def test_a_run_without_a_name_gets_one_that_is_free(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("time.strftime", lambda form: "NOW")
-    made = []
+    created = []
     for _ in range(3):
-        made.append(default_directory("grpo", ["sets/my.jsonl"]))
-        made[-1].mkdir(parents=True)
-    assert [str(path) for path in made] == [f"runs/grpo-my-NOW{end}" for end in ("", "-2", "-3")]
+        created.append(default_directory("grpo", ["sets/my.jsonl"]))
+        created[-1].mkdir(parents=True)
+    assert [str(path) for path in created] == [f"runs/grpo-my-NOW{end}" for end in ("", "-2", "-3")]
     assert str(default_directory("ppo", ["-"])) == "runs/ppo-stdin-NOW"
     assert str(default_directory("ppo", ["a.jsonl", "b", "c"])) == "runs/ppo-a-and-2-more-NOW"
 
@@ -158,7 +158,7 @@ def test_a_run_without_a_name_gets_one_that_is_free(tmp_path, monkeypatch):
 def bytes_written(run: RunDirectory, steps: int, monkeypatch) -> int:
     """The bytes that the manifest of so many steps takes on its way to the disk."""
     counted = []
-    append, whole = files.append_line, files.write_atomically
+    append, unbroken = files.append_line, files.write_atomically
 
     def count(write, path, text):
         if path.stem == "manifest":
@@ -168,7 +168,7 @@ def bytes_written(run: RunDirectory, steps: int, monkeypatch) -> int:
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", lambda descriptor: None)
         patch.setattr(files, "append_line", partial(count, append))
-        patch.setattr(files, "write_atomically", partial(count, whole))
+        patch.setattr(files, "write_atomically", partial(count, unbroken))
         for step in range(1, steps + 1):
             run.write_rollouts(f"step-{step:06d}", [])
     return sum(counted)
@@ -200,15 +200,15 @@ def test_a_manifest_of_an_earlier_version_is_read_and_goes_on(run):
 
 def test_a_torn_line_of_the_manifest_does_not_count(run):
     path = run.directory / "rollouts" / files.MANIFEST_LINES
-    whole = path.read_bytes()
-    path.write_bytes(whole + b'{"file": "step-0000')
+    unbroken = path.read_bytes()
+    path.write_bytes(unbroken + b'{"file": "step-0000')
     assert run.rollouts_error(3) is None
     run.truncate_to(3)
-    assert path.read_bytes() == whole
+    assert path.read_bytes() == unbroken
     for bad in (b"{}\n", b'{"file": 1, "sha256": ""}\n', b"[1]\n", b"\xff\n"):
         path.write_bytes(bad)
         assert run.rollouts_error(3) == "manifest.json cannot be read"
-    *earlier, last = whole.splitlines(keepends=True)
+    *earlier, last = unbroken.splitlines(keepends=True)
     path.write_bytes(b"".join(earlier) + last[:-1])  # of a step that has its checkpoint
     assert run.rollouts_error(3) == "manifest.json lists no step-000003.jsonl"
     assert run.rollouts_error(2) is None

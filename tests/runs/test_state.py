@@ -18,7 +18,7 @@ def trainer():
 
 def edited(trainer, **settings) -> State:
     state = state_of(trainer, Progress())
-    return State(state.values | {"settings": state.values["settings"] | settings}, state.tensors)
+    return State({**state.values, "settings": state.values["settings"] | settings}, state.tensors)
 
 
 def test_it_says_whose_it_is_beside_what_the_trainer_says(trainer):

@@ -47,16 +47,16 @@ ROLLOUT = {
         (StoredState.model_validate, STATE, {"step": True}),
         (StoredState.model_validate, STATE, {"kl_coef": float("inf")}),
         (StoredState.model_validate, STATE, {"more": 1}),
-        (StoredState.model_validate, STATE, {"progress": STATE["progress"] | {"seconds": -1.0}}),
+        (StoredState.model_validate, STATE, {"progress": {**STATE["progress"], "seconds": -1.0}}),
         (
             StoredState.model_validate,
             STATE,
-            {"progress": STATE["progress"] | {"best": {"step": 1}}},
+            {"progress": {**STATE["progress"], "best": {"step": 1}}},
         ),
         (
             StoredState.model_validate,
             STATE,
-            {"carried": [{"prompt": 0, "weight_version": 0, "rollouts": [ROLLOUT | {"text": 1}]}]},
+            {"carried": [{"prompt": 0, "weight_version": 0, "rollouts": [{**ROLLOUT, "text": 1}]}]},
         ),
     ],
 )
@@ -67,7 +67,7 @@ def test_each_mistake_is_refused_and_nothing_else(read, base, changed):
 
 
 def test_metrics_of_any_name_are_numbers_or_none():
-    row = METRICS | {"reward": None, "loss": 2, "is_new": True}
+    row = {**METRICS, "reward": None, "loss": 2, "is_new": True}
     figures = StepFigures.from_row(row)
     assert (figures.step, figures.update.loss, figures.row) == (1, 2, row)
 

@@ -28,8 +28,8 @@ def read_rows(path: Path) -> list[dict]:
 
 
 def test_a_stored_run_goes_on_as_the_earlier_version_went_on(place):
-    done = invoke("train", "--resume", "run", "--steps", 3, "--reward", "reward.py", "--quiet")
-    assert done.exit_code == 0, done.stderr
+    result = invoke("train", "--resume", "run", "--steps", 3, "--reward", "reward.py", "--quiet")
+    assert result.exit_code == 0, result.stderr
     rows = read_rows(place / "run" / "metrics.jsonl")
     expected = read_rows(place / "unbroken" / "metrics.jsonl")
     assert [row["step"] for row in rows] == [1, 2, 3]
@@ -56,10 +56,10 @@ def test_a_stored_run_is_shown(place):
 def test_a_stored_result_is_compared_with_a_new_one(place):
     """The same seed and weights: the new responses are the stored ones."""
     sampling = ("-n", 4, "--max-tokens", 12, "--set", "threads=1")
-    done = invoke(
+    result = invoke(
         "eval", "held_out.jsonl", "--model", "run", *sampling, "--out", "new", "--against", "result"
     )
-    assert done.exit_code == 0, done.stderr
+    assert result.exit_code == 0, result.stderr
     report = json.loads((place / "new" / "report.json").read_text())
     (comparison,) = report["against"]["results"]
     assert comparison["pass@k"]["1"]["value"] == 0

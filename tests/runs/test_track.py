@@ -62,8 +62,8 @@ def test_figures_settings_and_a_table_every_ten_steps_under_one_name(tmp_path, t
         for step in (first, first + 1):
             mirrors.send(StepFigures.from_row(made_metrics(step, extra=True)), rows)
         assert mirrors.close()
-    (name, settings, first, sent), (again, _, later, _) = OPENED
-    assert name == again
+    (name, settings, first, sent), (repeated, _, later, _) = OPENED
+    assert name == repeated
     assert name.startswith("run-")
     assert (first, later, settings["algo"]) == (9, 11, "dapo")
     (ninth, figures, nothing), (tenth, _, rows), end = sent
@@ -122,14 +122,16 @@ def test_wandb_and_trackio_take_a_finished_run_offline(tmp_path, rlvr_process, m
     run = made_run(tmp_path / "run", steps=12)
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
-    done = rlvr_process("show", "run", "--track", "wandb", "--track", "trackio")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip() == "tracked    12 steps of run: wandb, trackio"
+    result = rlvr_process("show", "run", "--track", "wandb", "--track", "trackio")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.strip() == "tracked    12 steps of run: wandb, trackio"
     (log,) = run.glob("wandb/offline-run-*/*.wandb")
     assert b"held_out_pass@1" in log.read_bytes()
     assert b"mixed_share" in log.read_bytes()
-    with sqlite3.connect(tmp_path / "trackio" / "rlvr.db") as kept:
-        rows = kept.execute("SELECT run_name, step, metrics FROM metrics ORDER BY step").fetchall()
+    with sqlite3.connect(tmp_path / "trackio" / "rlvr.db") as retained:
+        rows = retained.execute(
+            "SELECT run_name, step, metrics FROM metrics ORDER BY step"
+        ).fetchall()
     assert [step for _, step, _ in rows] == [*range(13), 12]  # before, the steps, after
     assert {name for name, _, _ in rows} == {f"run-{(run / 'track-id.txt').read_text().strip()}"}
     assert json.loads(rows[4][2])["reward"] == pytest.approx(-0.35)
@@ -166,8 +168,8 @@ def test_a_run_sends_what_it_measured_before_and_after_and_the_share_of_each_bou
         "--out",
         "run",
     )
-    done = invoke(*run)
-    assert done.exit_code == 0, done.stderr
+    result = invoke(*run)
+    assert result.exit_code == 0, result.stderr
     (*_, sent) = OPENED[0]
     before, first, after, end = sent
     assert ([step for step, *_ in (before, first, after)], end) == ([0, 1, 1], "closed")
@@ -177,6 +179,6 @@ def test_a_run_sends_what_it_measured_before_and_after_and_the_share_of_each_bou
         assert figures["held_out_pass@1_high"] == summary[when]["interval"][1]
     assert {"clip_fraction_low", "clip_fraction_high"} <= first[1].keys()
     assert invoke("show", "run", "--track", "recording").exit_code == 0
-    again = OPENED[1][-1]
-    assert [step for step, *_ in again[:-1]] == [0, 1, 1]
-    assert again[0][1]["held_out_pass@1"] == summary["before"]["pass@1"]
+    repeated = OPENED[1][-1]
+    assert [step for step, *_ in repeated[:-1]] == [0, 1, 1]
+    assert repeated[0][1]["held_out_pass@1"] == summary["before"]["pass@1"]

@@ -223,7 +223,7 @@ def test_of_four_processes_each_needs_a_quarter_and_the_gathered_weights(monkeyp
 def test_vllm_on_a_cpu_never_sleeps():
     plain = needed("algo=dapo", *FLOAT)
     with_vllm = needed("algo=dapo", "engine=vllm", *FLOAT)
-    assert with_vllm == Need(plain.always | {"vLLM": 4000 + (3 << 20)}, {}, plain.updating)
+    assert with_vllm == Need({**plain.always, "vLLM": 4000 + (3 << 20)}, {}, plain.updating)
 
 
 def test_an_evaluation_needs_weights_and_keys_alone():

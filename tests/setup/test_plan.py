@@ -79,7 +79,9 @@ def number_types(*settings: str) -> tuple[str, str, str]:
 def test_the_card_and_what_is_set_choose_the_number_types(monkeypatch, engine):
     """Of the trainer, of its weights and of the engine; frozen weights are as what is computed."""
     engine = f"engine={engine}"
-    full, half, lora = "optim.precision=float32", "optim.precision=float16", "lora.rank=2"
+    full = "optim.precision=float32"
+    half = "optim.precision=float16"
+    lora = "lora.rank=2"
     sampled = "float32" if engine.endswith("transformers") else "bfloat16"
     assert number_types(engine) == ("bfloat16", "float32", "bfloat16")
     assert number_types(engine, lora) == ("bfloat16", "bfloat16", "bfloat16")

@@ -36,9 +36,9 @@ def wide_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_it_is_said_with_the_layer_and_what_to_type(words, remedy, wide_model):
-    done = invoke(*words, "--model", str(wide_model))
-    assert done.exit_code == 2
-    error = done.stderr.splitlines()[-1]
+    result = invoke(*words, "--model", str(wide_model))
+    assert result.exit_code == 2
+    error = result.stderr.splitlines()[-1]
     assert (
         f"--model {wide_model}: it cannot compute in float16, whose numbers end at 65504" in error
     )
@@ -46,8 +46,8 @@ def test_it_is_said_with_the_layer_and_what_to_type(words, remedy, wide_model):
 
 
 def test_the_same_model_goes_in_float32(wide_model):
-    done = invoke("sample", "1 + 1", "-n", "1", "--max-tokens", "2", "--model", str(wide_model))
-    assert done.exit_code == 0, done.stderr
+    result = invoke("sample", "1 + 1", "-n", "1", "--max-tokens", "2", "--model", str(wide_model))
+    assert result.exit_code == 0, result.stderr
 
 
 def test_the_largest_activation_is_found_by_its_layer():

@@ -42,7 +42,8 @@ def test_golds_that_nobody_can_read():
 
 @pytest.mark.parametrize("training", [True, False])
 def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, training):
-    closed, threads = [], torch.get_num_threads()
+    closed = []
+    threads = torch.get_num_threads()
     start = module.TransformersEngine
 
     def watched(*args, **kwargs):
@@ -73,7 +74,8 @@ def test_the_engine_is_closed_and_the_workers_end_whatever_happens(monkeypatch, 
 def test_on_a_gpu_an_evaluation_loads_halves_beside_it_and_gives_vllm_the_card(
     monkeypatch, training, dtype, where, lent
 ):
-    built, load = [], module.load_model
+    built = []
+    load = module.load_model
 
     class Engine:
         def __init__(self, model, vocab_size, stop_ids, kv_budget_mb, gpu_share, precision, sleeps):

@@ -46,7 +46,7 @@ def test_each_part_of_a_step_has_its_numbers(tmp_path, capsys):
 
 def test_a_response_that_was_not_passed_has_null(tmp_path, capsys):
     run = made_run(tmp_path / "run")
-    tokens = [made_tokens(0, "7", "8"), made_tokens(1, "1") | {"figures": None}]
+    tokens = [made_tokens(0, "7", "8"), {**made_tokens(1, "1"), "figures": None}]
     (run / "rollouts" / "tokens-step-000002.json").write_text(json.dumps(tokens))
     text = printed(capsys, run)
     assert "Kept are 2 tokens of 1 response: 1 had become likelier" in text

@@ -19,7 +19,7 @@ from rlvr_cli.show import page as module
 from rlvr_cli.show.page import page, page_data
 from rlvr_cli.show.source import open_source
 
-NOT_PASSED = made_tokens(1, "1") | {"figures": None}
+NOT_PASSED = {**made_tokens(1, "1"), "figures": None}
 """The tokens of a response without a part in the gradient."""
 
 

@@ -106,7 +106,7 @@ def test_tokens_are_read_whole_or_not_at_all(tmp_path, bad, message):
     ]
     assert run.tokens(7) == {}
     (run.path / "rollouts" / "tokens-step-000002.json").write_text(
-        json.dumps([made_tokens(0, "a") | {"figures": None}])
+        json.dumps([{**made_tokens(0, "a"), "figures": None}])
     )
     assert run.tokens(2)[1][0].figures is None
     (run.path / "rollouts" / "tokens-step-000001.json").write_text(bad)

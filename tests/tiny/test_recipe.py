@@ -41,9 +41,9 @@ def test_any_text_round_trips(text):
 
 def test_the_recipe_runs_and_makes_such_a_directory(tmp_path):
     recipe.main(str(tmp_path), stages=[recipe.Stage(0.3, (1,) * 8, 1, 1e-3)], batch_size=2)
-    made = AutoModelForCausalLM.from_pretrained(tmp_path)
+    created = AutoModelForCausalLM.from_pretrained(tmp_path)
     shipped = AutoModelForCausalLM.from_pretrained(TINY)
-    assert {n: p.shape for n, p in made.named_parameters()} == {
+    assert {n: p.shape for n, p in created.named_parameters()} == {
         n: p.shape for n, p in shipped.named_parameters()
     }
     assert AutoTokenizer.from_pretrained(tmp_path).get_vocab() == TOKENIZER.get_vocab()
@@ -51,11 +51,11 @@ def test_the_recipe_runs_and_makes_such_a_directory(tmp_path):
 
 
 def test_the_shipped_tokenizer_is_that_of_the_recipe():
-    made = recipe.build_tokenizer()
+    created = recipe.build_tokenizer()
     for chain in itertools.islice(chains.chains("train", 0), 20):
         text = chain.text + recipe.solution(chain, recipe.STAGES[-1], random.Random(0))
-        assert made.encode(text) == TOKENIZER.encode(text)
-    assert made.chat_template == TOKENIZER.chat_template
+        assert created.encode(text) == TOKENIZER.encode(text)
+    assert created.chat_template == TOKENIZER.chat_template
     steps = len(chain.operations)
     assert len(TOKENIZER.encode(chain.text)) == 3 + 3 * steps
 
@@ -94,8 +94,8 @@ def test_the_policy_learns_the_first_levels(rlvr, tmp_path, algo):
     faster = ("--steps", "15", "--lr", "2e-4", "--set", "algorithm.mini_batches=4")
     levels = [str(level) for level in range(1, 9)]
     faster += ("--set", f"data.where=level={','.join(levels)}")
-    done = rlvr("train", "--algo", algo, *faster, "--set", "eval.every=15", "--out", "run")
-    assert done.returncode == 0, done.stderr
+    result = rlvr("train", "--algo", algo, *faster, "--set", "eval.every=15", "--out", "run")
+    assert result.returncode == 0, result.stderr
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     before, after = summary["before"], summary["after"]
     assert (before["problems"], before["samples"]) == (256, 4)
@@ -106,23 +106,23 @@ def test_the_policy_learns_the_first_levels(rlvr, tmp_path, algo):
     assert last["held_out_by_level"] == after["by_level"]
     assert list(after["by_level"]) == list(before["by_level"]) == levels
     assert before["by_level"]["1"] > 0.3 > before["by_level"]["8"]
-    assert "level      1     2     3     4     5     6     7     8\n" in done.stderr
+    assert "level      1     2     3     4     5     6     7     8\n" in result.stderr
     assert "share of mixed groups" in (tmp_path / "run" / "curves.txt").read_text()
-    again = rlvr("eval", "--model", "run", "--quiet", "--by", "level", *faster[-2:])
-    assert f"{after['pass@1']:.4f} on chains" in again.stderr
-    assert f"\n8            33  {after['by_level']['8']:.3f} [" in again.stderr
+    repeated = rlvr("eval", "--model", "run", "--quiet", "--by", "level", *faster[-2:])
+    assert f"{after['pass@1']:.4f} on chains" in repeated.stderr
+    assert f"\n8            33  {after['by_level']['8']:.3f} [" in repeated.stderr
 
 
 @pytest.mark.slow
 def test_the_default_run_has_levels_from_nearly_solved_to_out_of_reach(rlvr, tmp_path):
     """Two steps: those of operands that the policy never saw are there from the beginning."""
-    done = rlvr("train", "--algo", "dapo", "--steps", "2", "--out", "run")
-    assert done.returncode == 0, done.stderr
+    result = rlvr("train", "--algo", "dapo", "--steps", "2", "--out", "run")
+    assert result.returncode == 0, result.stderr
     before = json.loads((tmp_path / "run" / "summary.json").read_text())["before"]
     assert (before["problems"], before["samples"]) == (320, 4)
     assert 0.1 <= before["pass@1"] <= 0.2
     assert list(before["by_level"]) == [str(level) for level in range(1, 13)]
     assert before["by_level"]["1"] > 0.4 > 0.2 > max(before["by_level"][str(n)] for n in (9, 12))
     shown = "".join(f"{level:>6}" for level in range(1, 13))
-    assert f"level {shown}\n" in done.stderr
-    assert "10240 of chains; 320 held out" in done.stderr
+    assert f"level {shown}\n" in result.stderr
+    assert "10240 of chains; 320 held out" in result.stderr

@@ -25,14 +25,14 @@ SAMPLES = samples_of(ROWS)
 
 @pytest.mark.parametrize("micro_tokens", [1, 12, 15, 20, 33, 40, 100])
 def test_a_forward_pass_stays_within_its_tokens_prompts_counted_once(micro_tokens):
-    seen = []
+    observed = []
     for batch in micro_batches(POLICY, SAMPLES, range(9), micro_tokens):
         rows = [ROWS[row] for row in batch.rows]
         prompts = {tuple(row.prompt_ids) for row in rows}
         tokens = sum(map(len, prompts)) + sum(len(row.response_ids) for row in rows)
         assert tokens <= micro_tokens or len(rows) == 1
-        seen += batch.rows
-    assert sorted(seen) == list(range(9))
+        observed += batch.rows
+    assert sorted(observed) == list(range(9))
 
 
 def test_what_fits_is_passed_at_once():

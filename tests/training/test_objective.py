@@ -58,15 +58,15 @@ def test_while_only_the_critic_learns_the_policy_is_measured_all_the_same(policy
     torch.nn.init.normal_(critic.head.weight)
     rows = replace(FRESH, old_values=torch.zeros(3), returns=torch.ones(3))
     updater = made(policy, critic, "ppo")
-    whole, measured = updater.objective(batch_of(rows), DENOMINATORS)
-    alone, again = updater.objective(batch_of(rows), DENOMINATORS, learns_policy=False)
-    assert present(measured).keys() == present(again).keys()
+    unbroken, measured = updater.objective(batch_of(rows), DENOMINATORS)
+    alone, repeated = updater.objective(batch_of(rows), DENOMINATORS, learns_policy=False)
+    assert present(measured).keys() == present(repeated).keys()
     assert measured.value_loss is not None
-    assert whole.item() != alone.item()
+    assert unbroken.item() != alone.item()
     alone.backward()
     assert all(parameter.grad is None for parameter in policy.model.parameters())
     assert any(parameter.grad is not None for parameter in critic.parameters())
-    whole.backward()
+    unbroken.backward()
     assert all(parameter.grad is not None for parameter in policy.model.parameters())
 
 

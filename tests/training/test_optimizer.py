@@ -58,12 +58,12 @@ def test_each_form_is_adamw(name):
     dtype, optim, tolerance = FORMS[name]
     exact = parameters(torch.float64)
     start = [p.detach().clone() for p in exact]
-    theirs = torch.optim.AdamW(exact, lr=LR, weight_decay=0.1)
+    reference = torch.optim.AdamW(exact, lr=LR, weight_decay=0.1)
     for step in range(STEPS):
-        theirs.param_groups[0]["lr"] = LR / (1 + step)
+        reference.param_groups[0]["lr"] = LR / (1 + step)
         for parameter, gradient in zip(exact, gradients(step), strict=True):
             parameter.grad = gradient.double()
-        theirs.step()
+        reference.step()
     params, optimizer = made(dtype, **optim)
     move(params, optimizer, range(STEPS))
     for ours, other, before in zip(params, exact, start, strict=True):
@@ -78,14 +78,14 @@ def test_each_form_goes_on_bit_for_bit(name):
     params, optimizer = made(dtype, **optim)
     move(params, optimizer, range(3))
     state = optimizer_state(optimizer)
-    kept = State(
+    retained = State(
         json.loads(json.dumps(state.values)),
         load(save({k: t.detach().contiguous() for k, t in state.tensors.items()})),
     )
     others, resumed = made(dtype, **optim)
     for other, parameter in zip(others, params, strict=True):
         other.data.copy_(parameter.data)
-    load_optimizer(resumed, kept)
+    load_optimizer(resumed, retained)
     move(params, optimizer, range(3, STEPS))
     move(others, resumed, range(3, STEPS))
     assert all(map(torch.equal, params, others))
@@ -106,17 +106,17 @@ def test_changes_below_half_a_step_are_not_lost():
 
 
 def test_weights_of_another_type_than_bfloat16_move_as_torchs_own():
-    ours, theirs = parameters(), parameters()
+    ours, reference = parameters(), parameters()
     numbers = {"lr": 0.05, "betas": (0.8, 0.9), "eps": 0.01, "weight_decay": 0.5}
-    pair = BFloat16AdamW(ours, **numbers), torch.optim.AdamW(theirs, **numbers)
+    pair = BFloat16AdamW(ours, **numbers), torch.optim.AdamW(reference, **numbers)
     unused = torch.nn.Parameter(torch.ones(2))
     pair[0].add_param_group({"params": [unused]})
-    for params, optimizer in zip((ours, theirs), pair, strict=True):
+    for params, optimizer in zip((ours, reference), pair, strict=True):
         for step in range(3):
             for parameter, gradient in zip(params, gradients(step), strict=True):
                 parameter.grad = gradient.float()
             optimizer.step()
-    for first, other in zip(ours, theirs, strict=True):
+    for first, other in zip(ours, reference, strict=True):
         torch.testing.assert_close(first, other)
     assert torch.equal(unused, torch.ones(2))
     assert pair[0].state[ours[0]]["step"] == 3
@@ -130,7 +130,7 @@ def test_a_state_of_other_weights_is_refused():
     other.param_groups[0]["more"] = 1
     with pytest.raises(ValueError, match="settings are not those of this run"):
         load_optimizer(other, state)
-    tensors = state.tensors | {"optimizer.1.exp_avg": torch.zeros(4)}
+    tensors = {**state.tensors, "optimizer.1.exp_avg": torch.zeros(4)}
     with pytest.raises(ValueError, match=r"optimizer\.1: moments of another shape"):
         load_optimizer(made()[1], State(state.values, tensors))
 

@@ -40,7 +40,8 @@ IN_TWO = sorted(
 """Those that two processes train: all that pass few rows, and others by their KL, critic, bonus."""
 OTHERS = {"ppo", "vapo", "ppo_penalty", "grpo", "dppo", "reinforce++_baseline", *READ_ELSEWHERE}
 """Those whose loss reads all rows."""
-PASSED = dict.fromkeys(ALGOS.keys() - OTHERS, 3) | {
+PASSED = {
+    **dict.fromkeys(ALGOS.keys() - OTHERS, 3),
     "reinforce": 7,  # those whose reward is not 0
     "reinforce++": 12,  # the batch's mean is in all
     "raft": 4,
@@ -95,8 +96,8 @@ def trained(
     algo: Algorithm, rows: list[Row], chooser: Callable = has_gradient, is_shared: bool = False
 ) -> Trained:
     """Train on rows once, in passes of few tokens."""
-    made = Imitator if algo.reads_responses else Learner
-    learner = made(algo, micro_tokens=24, lr=1e-3, critic_lr=1e-3, warmup_steps=0)
+    created = Imitator if algo.reads_responses else Learner
+    learner = created(algo, micro_tokens=24, lr=1e-3, critic_lr=1e-3, warmup_steps=0)
     modules = [learner.policy, learner.critic, learner.reference]
     if is_shared:
         for module in filter(None, modules):
@@ -138,13 +139,13 @@ def is_near(actual: torch.Tensor, expected: torch.Tensor) -> bool:
 @pytest.mark.parametrize("name", ALGOS)
 def test_the_gradient_is_that_of_all_rows(name):
     assert ALGOS[name].learns_by_advantage_alone == (name not in OTHERS)
-    chosen = trained(once(ALGOS[name]), batch())
-    assert is_near(chosen.gradient, plain(name).gradient)
-    assert is_near(chosen.weights, plain(name).weights)
+    selected = trained(once(ALGOS[name]), batch())
+    assert is_near(selected.gradient, plain(name).gradient)
+    assert is_near(selected.weights, plain(name).weights)
     for key in ("loss", "grad_norm", "tokens_trained"):
-        assert chosen.metrics[key] == pytest.approx(plain(name).metrics[key], abs=1e-9)
-    assert [count == 1 for count in chosen.passes] == chosen.trains
-    assert sum(chosen.trains) == (12 if name in OTHERS else PASSED[name])
+        assert selected.metrics[key] == pytest.approx(plain(name).metrics[key], abs=1e-9)
+    assert [count == 1 for count in selected.passes] == selected.trains
+    assert sum(selected.trains) == (12 if name in OTHERS else PASSED[name])
 
 
 def shared(place: Path) -> None:
@@ -168,25 +169,25 @@ def test_moments_move_the_weights_in_a_mini_batch_without_a_gradient():
     """Six mini-batches of two rows, of which three at most have one: of each other one row is
     passed, and without its pass the weights would rest."""
     algo = Algorithm(mini_batches=6)
-    everything, chosen = trained(algo, batch(), every_row), trained(algo, batch())
-    assert is_near(chosen.weights, everything.weights)
-    assert is_near(chosen.gradient, everything.gradient)
-    assert 6 <= sum(chosen.passes) <= 7
-    assert [count for row, count in zip(batch(), chosen.passes, strict=True) if row.group == 0] == [
-        *[1] * 3
-    ]
+    everything, selected = trained(algo, batch(), every_row), trained(algo, batch())
+    assert is_near(selected.weights, everything.weights)
+    assert is_near(selected.gradient, everything.gradient)
+    assert 6 <= sum(selected.passes) <= 7
+    assert [
+        count for row, count in zip(batch(), selected.passes, strict=True) if row.group == 0
+    ] == [*[1] * 3]
 
 
 def test_the_first_mini_batch_compares_the_longest_fresh_row_that_has_no_gradient():
     """Three quarters of the rows are fresh, and those that train are not."""
     rows = [dataclasses.replace(row, is_fresh=row.group != 0) for row in batch()]
-    chosen = trained(Algorithm(), rows)
-    (extra,) = (n for n, count in enumerate(chosen.passes) if count and rows[n].group)
-    assert sum(chosen.passes) == 4
+    selected = trained(Algorithm(), rows)
+    (extra,) = (n for n, count in enumerate(selected.passes) if count and rows[n].group)
+    assert sum(selected.passes) == 4
     assert len(rows[extra].response_ids) == max(len(r.response_ids) for r in rows if r.group)
     own = torch.stack(token_logprobs(Learner(Algorithm()).policy, rows[extra])).detach()
     gap = (own - rows[extra].rollout_logprobs).abs().mean()
-    assert chosen.metrics["mismatch"] == pytest.approx(gap.item())
+    assert selected.metrics["mismatch"] == pytest.approx(gap.item())
 
 
 def test_metrics_are_means_over_the_tokens_that_were_passed():
@@ -204,10 +205,10 @@ def test_metrics_are_means_over_the_tokens_that_were_passed():
 
 def test_the_target_is_of_all_fresh_rows():
     algo = Algorithm(epochs=2, mini_batches=2, target_kl=9.0)
-    everything, chosen = trained(algo, batch(), every_row), trained(algo, batch())
+    everything, selected = trained(algo, batch(), every_row), trained(algo, batch())
     key = "approx_kl_after"
-    assert chosen.metrics[key] == pytest.approx(everything.metrics[key], rel=1e-9)
-    assert sum(chosen.passes) < sum(everything.passes)
+    assert selected.metrics[key] == pytest.approx(everything.metrics[key], rel=1e-9)
+    assert sum(selected.passes) < sum(everything.passes)
 
 
 def test_the_bar_counts_all_rows_and_the_tokens_that_were_passed():

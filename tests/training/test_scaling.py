@@ -25,7 +25,7 @@ class Learned:
         self.optimizer = torch.optim.SGD([self.weight], lr=1.0)
         self.loss_scale = LossScale(CPU, is_on)
         if is_on:
-            self.loss_scale.load_state_dict(self.loss_scale.state_dict() | {"scale": scale})
+            self.loss_scale.load_state_dict({**self.loss_scale.state_dict(), "scale": scale})
         self.firsts: list[bool] = []
 
     def passing(self, slope: float, loss: float | None = None) -> Callable[[bool], PassFigures]:
@@ -101,7 +101,7 @@ def trainer_at(scale: float, *settings: str) -> Trainer:
     half = ("optim.precision=float16", "steps=1", "rollout.mismatch_limit=1")
     trainer = make_trainer(has_even, *half, *settings)
     loss_scale = trainer.updater.loss_scale
-    loss_scale.load_state_dict(loss_scale.state_dict() | {"scale": scale})
+    loss_scale.load_state_dict({**loss_scale.state_dict(), "scale": scale})
     return trainer
 
 

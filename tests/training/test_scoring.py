@@ -88,13 +88,13 @@ def test_values_and_the_one_after_the_end_of_what_was_cut_off(kind, cut_off_valu
     monkeypatch.setattr(Policy, "forward", spy)
     algo = Algorithm(advantage=Gae(critic=Critic(kind=kind, cut_off_value=cut_off_value)))
     cut = replace(FRESH, is_cut_off=True)
-    (whole, actual), _ = passed(algo, [FRESH, cut], critic)
+    (unbroken, actual), _ = passed(algo, [FRESH, cut], critic)
     assert bool(passes_without_head) == (kind == "shared")
-    assert len(whole.old_values) == len(actual.old_values) == 3
-    torch.testing.assert_close(whole.old_values, actual.old_values)
+    assert len(unbroken.old_values) == len(actual.old_values) == 3
+    torch.testing.assert_close(unbroken.old_values, actual.old_values)
     longer = replace(FRESH, response_ids=[5, 6, 7, 7])
     ((after,), _) = passed(algo, [longer], critic)
-    assert whole.end_value == 0.0
+    assert unbroken.end_value == 0.0
     expected = after.old_values[3].item() if cut_off_value == "bootstrap" else 0.0
     assert actual.end_value == pytest.approx(expected, abs=1e-6)
     assert after.old_values[3].item() != pytest.approx(0.0, abs=1e-3)

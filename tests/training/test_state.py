@@ -30,19 +30,19 @@ def step(model, optimizer) -> None:
 
 
 def test_a_copy_goes_on_as_the_original():
-    (model, optimizer), (other, again) = made(0), made(1)
+    (model, optimizer), (other, repeated) = made(0), made(1)
     step(model, optimizer)
     state = module_state("policy", model) | optimizer_state(optimizer)
     assert not any(tensor.requires_grad for tensor in state.tensors.values())
-    kept = State(
+    retained = State(
         json.loads(json.dumps(state.values)), {k: v.clone() for k, v in state.tensors.items()}
     )
     step(model, optimizer)
-    load_module("policy", other, kept.tensors)
-    load_optimizer(again, kept)
-    step(other, again)
-    for ours, theirs in zip(model.parameters(), other.parameters(), strict=True):
-        assert torch.equal(ours, theirs)
+    load_module("policy", other, retained.tensors)
+    load_optimizer(repeated, retained)
+    step(other, repeated)
+    for ours, reference in zip(model.parameters(), other.parameters(), strict=True):
+        assert torch.equal(ours, reference)
 
 
 def test_names_and_tied_weights():

@@ -60,7 +60,7 @@ def test_a_run_is_summed_before_it_is_divided():
     assert figures.rates.signal_share == 0.2
     assert figures.rates.goodput == pytest.approx(40 / 15)
     assert (figures.mismatch_max, figures.memory_peak_gib) == (0.01, 3.0)
-    slower = ROW | {"mfu": 0.05, "seconds_update": 3.0}
+    slower = {**ROW, "mfu": 0.05, "seconds_update": 3.0}
     assert of_run(ROW, slower, idle).mfu == pytest.approx((0.25 + 0.15) / 4)
     nothing = of_run()
     assert (nothing.mfu, nothing.rates.goodput, nothing.mismatch_max) == (None, None, None)
@@ -89,7 +89,7 @@ def test_what_the_filter_drops_is_no_signal(preset):
 
 
 def test_the_largest_of_a_run_count():
-    rows = [ROW | {"mismatch": m, "memory_peak_gib": g} for m, g in ((0.1, 3), (0.3, 2), (0.2, 1))]
+    rows = [{**ROW, "mismatch": m, "memory_peak_gib": g} for m, g in ((0.1, 3), (0.3, 2), (0.2, 1))]
     figures = of_run(*rows)
     assert (figures.mismatch_max, figures.memory_peak_gib) == (0.3, 3)
 

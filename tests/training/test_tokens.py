@@ -91,10 +91,10 @@ def test_what_is_kept_is_what_the_loss_was_made_of(monkeypatch):
 def test_a_response_without_a_part_in_the_gradient_has_no_figures():
     rows = [Row([5], [7, 8], sample=n, advantages=torch.tensor([n, 0.0])) for n in range(2)]
     group = made_group("a", RIGHT, WRONG)
-    for algo, kept in ((ALGO, [False, True]), (Algorithm(entropy_coef=0.1), [True, True])):
+    for algo, retained in ((ALGO, [False, True]), (Algorithm(entropy_coef=0.1), [True, True])):
         step = GroupBatch(0, algo, groups=[group], sampled=[group])
         actual = token_rows(step, samples_of(rows), Bytes())
-        assert [row["figures"] is not None for row in actual] == kept
+        assert [row["figures"] is not None for row in actual] == retained
         assert [row["text"] for row in actual] == [["\x07", "\x08"]] * 2
 
 

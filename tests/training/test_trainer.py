@@ -210,19 +210,19 @@ def test_a_moving_reference_is_the_mixture_of_its_past(tmp_path, mix):
             (1 - mix) * old + mix * new for old, new in zip(expected, weights(trainer), strict=True)
         ]
         actual = [p.detach() for p in trainer.reference.model.parameters()]
-        for ours, theirs in zip(actual, expected, strict=True):
-            torch.testing.assert_close(ours, theirs)
+        for ours, reference in zip(actual, expected, strict=True):
+            torch.testing.assert_close(ours, reference)
         same = all(torch.equal(a, b) for a, b in zip(actual, weights(trainer), strict=True))
         assert same == (mix == 1.0)
 
 
 def test_a_reference_that_is_renewed_can_reset_the_optimizer(tmp_path):
     settings = ("algorithm.kl.reference=iterative", "algorithm.kl.reference.every=1")
-    for reset, kept in (("true", 0), ("false", 1)):
+    for reset, retained in (("true", 0), ("false", 1)):
         option = f"algorithm.kl.reference.resets_optimizer={reset}"
         trainer = make_trainer(has_even, "algo=grpo", "steps=1", *settings, option)
         steps(trainer, tmp_path / reset)
-        assert bool(trainer.updater.optimizer.state) == bool(kept)
+        assert bool(trainer.updater.optimizer.state) == bool(retained)
 
 
 def test_every_response_of_every_step_is_written(tmp_path):

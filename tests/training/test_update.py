@@ -47,7 +47,8 @@ SHARED = Algorithm(
     advantage=Gae(gamma=0.9, critic=Critic(kind="shared", cut_off_value="bootstrap")),
     entropy_coef=0.01,
 )
-ROWS = ALGORITHMS | {
+ROWS = {
+    **ALGORITHMS,
     "shared critic": SHARED,
     "top entropy": ENTROPY,
     "masked": Algorithm(overlong=MaskOverlong()),
@@ -98,7 +99,7 @@ class Learner:
             head = self.critic.head.weight
             torch.manual_seed(2)
             head.data.copy_(torch.randn(head.shape))  # the same numbers in every type
-        settings = OptimConfig(**{"lr": 0.0, "critic_lr": 0.0, "grad_clip": 1e9} | optim)
+        settings = OptimConfig(**{"lr": 0.0, "critic_lr": 0.0, "grad_clip": 1e9, **optim})
         settings = settings.model_copy(update={"micro_tokens": micro_tokens})
         self.micro_tokens = micro_tokens
         self.updater = self.updater_class(
@@ -250,10 +251,16 @@ def test_metrics_are_means_over_all_tokens_of_the_step():
     learner = Learner(ALGORITHMS["dapo"], micro_tokens=16)
     rows = learner.rows(make_rows())
     metrics = learner.train(rows, STEP, 0)
-    high, low, old_minus_new, mismatch, tokens, fresh = 0, 0, 0.0, 0.0, 0, 0
+    high = 0
+    low = 0
+    old_minus_new = 0.0
+    mismatch = 0.0
+    tokens = 0
+    fresh = 0
     for row in rows:
         for t, logprob in enumerate(token_logprobs(learner.policy, row)):
-            new, advantage = logprob.item(), row.advantages[t].item()
+            new = logprob.item()
+            advantage = row.advantages[t].item()
             old = new if row.is_fresh else row.rollout_logprobs[t].item()
             ratio = torch.tensor(new - old).exp().item()
             high += ratio > 1.28 and advantage > 0
@@ -341,10 +348,10 @@ def test_whitening_leaves_out_what_does_not_train():
 def test_masked_responses_count_in_the_baseline_and_do_not_train():
     rows = make_rows()
     everything = Learner(Algorithm()).rows(rows)
-    kept = Learner(Algorithm(overlong=MaskOverlong())).rows(rows)
+    retained = Learner(Algorithm(overlong=MaskOverlong())).rows(rows)
     expected = [row for row in everything if not row.is_cut_off]
-    assert 0 < len(kept) < len(rows)
-    for row, same in zip(kept, expected, strict=True):
+    assert 0 < len(retained) < len(rows)
+    for row, same in zip(retained, expected, strict=True):
         assert torch.equal(row.advantages, same.advantages)
 
 
@@ -357,13 +364,13 @@ def test_rejected_responses_count_in_the_baseline_and_do_not_train():
         )
     everything = Learner(Algorithm(importance_correction=None)).rows(close)
     learner = Learner(Algorithm(importance_correction=GeometricMask()))
-    kept = learner.rows(close)
+    retained = learner.rows(close)
     expected = [everything[i] for i, row in enumerate(close) if i >= 6 or not row.is_fresh]
-    assert len(kept) == len(expected) == 5
-    for row, same in zip(kept, expected, strict=True):
+    assert len(retained) == len(expected) == 5
+    for row, same in zip(retained, expected, strict=True):
         assert torch.equal(row.advantages, same.advantages)
-    tokens = sum(len(row.response_ids) for row in kept)
-    assert learner.train(kept)["tokens_trained"] == tokens
+    tokens = sum(len(row.response_ids) for row in retained)
+    assert learner.train(retained)["tokens_trained"] == tokens
 
 
 @pytest.mark.parametrize(
@@ -391,8 +398,8 @@ def test_old_log_probabilities_are_the_engines_where_no_pass_would_help(
 def test_several_updates_train_every_row_once_an_epoch():
     learner = Learner(Algorithm(epochs=2, mini_batches=3))
     rows = make_rows()
-    seen = mini_batches(learner, rows, STEP)
-    assert sorted(row for part in seen for row in part) == sorted(2 * [*range(len(rows))])
+    observed = mini_batches(learner, rows, STEP)
+    assert sorted(row for part in observed for row in part) == sorted(2 * [*range(len(rows))])
 
 
 def test_the_epochs_end_early_past_the_target():
@@ -497,11 +504,11 @@ def test_a_fresh_rows_divergence_from_the_reference_is_its_mean():
 def test_the_highest_entropies_of_the_batch_are_the_policys():
     learner = Learner(ENTROPY)
     plain = Learner(Algorithm()).rows(make_rows())
-    chosen = learner.rows(make_rows())
-    entropies = [token_entropies(learner.policy, row).detach() for row in chosen]
+    selected = learner.rows(make_rows())
+    entropies = [token_entropies(learner.policy, row).detach() for row in selected]
     ordered = torch.cat(entropies).sort(descending=True).values
     threshold = ordered[math.ceil(0.3 * len(ordered)) - 1]
-    for row, before, entropy in zip(chosen, plain, entropies, strict=True):
+    for row, before, entropy in zip(selected, plain, entropies, strict=True):
         expected = before.advantages * (entropy >= threshold - 1e-9)
         torch.testing.assert_close(row.advantages, expected)
 
@@ -663,22 +670,22 @@ def test_a_target_that_is_not_reached_ends_no_epoch():
 
 def mini_batches(learner: Learner, rows: list[Row], step: int) -> list[list[int]]:
     """The numbers of the rows in each optimizer step of one update."""
-    seen: list[list[int]] = []
+    observed: list[list[int]] = []
     own = type(learner.updater)._optimizer_step
     learner.updater._optimizer_step = lambda samples, part, *rest: (
-        seen.append(list(part)),
+        observed.append(list(part)),
         own(learner.updater, samples, part, *rest),
     )
     learner.train(learner.rows(rows), step)
-    return seen
+    return observed
 
 
 def test_mini_batches_are_drawn_anew_in_every_epoch_and_step():
     rows = make_rows()
     first = mini_batches(Learner(Algorithm(epochs=2, mini_batches=3)), rows, 3)
-    again = mini_batches(Learner(Algorithm(epochs=2, mini_batches=3)), rows, 3)
+    repeated = mini_batches(Learner(Algorithm(epochs=2, mini_batches=3)), rows, 3)
     other = mini_batches(Learner(Algorithm(epochs=2, mini_batches=3)), rows, 4)
-    assert first == again
+    assert first == repeated
     assert first[:3] != first[3:]
     assert first[:3] != other[:3]
     assert first[0] != [0, 3, 6]
@@ -767,14 +774,14 @@ def test_an_adapters_gradient_is_that_of_the_merged_weights(micro_tokens):
     expected = merged.update(make_rows())
     assert actual["loss"] == pytest.approx(expected["loss"], abs=1e-9)
     ours = lora.gradients()
-    whole = merged.gradients()
+    unbroken = merged.gradients()
     assert len(ours) == 2 * 2 * 7
     for key in (key for key in ours if ".lora_A." in key):
         other = key.replace("lora_A", "lora_B")
         name = key.removeprefix("policy.")
         A = lora.policy.model.get_parameter(name).detach()
         B = lora.policy.model.get_parameter(name.replace("lora_A", "lora_B")).detach()
-        gradient = whole[key.partition(".lora_A")[0] + ".weight"]
+        gradient = unbroken[key.partition(".lora_A")[0] + ".weight"]
         torch.testing.assert_close(ours[key], 3 * B.T @ gradient, atol=1e-9, rtol=1e-7)
         torch.testing.assert_close(ours[other], 3 * gradient @ A.T, atol=1e-9, rtol=1e-7)
 

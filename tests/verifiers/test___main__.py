@@ -22,36 +22,36 @@ def test_one_row_out_for_each_row_in() -> None:
         {"question": "Solve $|x|<2$.", "answer": "(-2, 2)", "response": r"\boxed{2 > |x|}"},
         {"problem": None, "answer": "(-2, 2)", "response": r"\boxed{2 > |x|}"},
     ]
-    done = run("\n".join(map(json.dumps, rows)))
-    out = [json.loads(line) for line in done.stdout.splitlines()]
+    result = run("\n".join(map(json.dumps, rows)))
+    out = [json.loads(line) for line in result.stdout.splitlines()]
     verdicts = ["correct", "wrong", "no_answer", "no_answer", "no_answer", "correct"]
     assert [row["verdict"] for row in out] == verdicts
     assert [row["id"] for row in out] == ["a", "b", None, None, None, None]
     assert out[4]["reason"] == "last box: a formula of the problem"
     assert list(out[0]) == ["id", "verdict", "extracted", "format_ok", "reason"]
-    assert done.returncode == 0
+    assert result.returncode == 0
 
 
 def test_a_bad_line_is_reported_and_loses_no_other_row() -> None:
     good = json.dumps({"answer": "1", "response": "1"})
     null = json.dumps({"answer": None, "response": None})
     lines = (good, "{", json.dumps({"answer": "1"}), "", null, "[1]", good)
-    done = run("\n".join(lines), "--workers", "2")
-    assert len(done.stdout.splitlines()) == 2
-    assert "line 2" in done.stderr
-    assert "line 3: no field 'response'" in done.stderr
-    assert "line 5: answer must be a text or a number, not null" in done.stderr
-    assert "line 6: not a JSON object" in done.stderr
-    assert done.returncode == 2
+    result = run("\n".join(lines), "--workers", "2")
+    assert len(result.stdout.splitlines()) == 2
+    assert "line 2" in result.stderr
+    assert "line 3: no field 'response'" in result.stderr
+    assert "line 5: answer must be a text or a number, not null" in result.stderr
+    assert "line 6: not a JSON object" in result.stderr
+    assert result.returncode == 2
 
 
 def test_what_is_no_json_is_no_row() -> None:
     lines = ('{"answer": NaN, "response": "1"}', '{"answer": 1e999, "response": "1"}')
-    done = run("\n".join((*lines, '{"id": NaN, "answer": 1, "response": "1"}')))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "line 1: NaN is not JSON" in done.stderr
-    assert "line 2: answer is too large a number" in done.stderr
-    assert "line 3: NaN is not JSON" in done.stderr
+    result = run("\n".join((*lines, '{"id": NaN, "answer": 1, "response": "1"}')))
+    assert (result.returncode, result.stdout) == (2, "")
+    assert "line 1: NaN is not JSON" in result.stderr
+    assert "line 2: answer is too large a number" in result.stderr
+    assert "line 3: NaN is not JSON" in result.stderr
 
 
 def test_the_strict_format_can_be_asked_for() -> None:
@@ -61,20 +61,24 @@ def test_the_strict_format_can_be_asked_for() -> None:
 
 def test_the_package_needs_neither_torch_nor_the_trainer() -> None:
     script = "import sys, verifiers; print([m for m in ('torch', 'rlvr_cli') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.strip() == "[]"
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT
+    )
+    assert result.stdout.strip() == "[]"
 
 
 def test_chat_marks_that_hide_answers_are_said_in_one_line() -> None:
     chat = "<|im_start|>user\n2+4<|im_end|>\n<|im_start|>assistant\n6<|im_end|>"
     responses = ("<|ponder|>5<|reply|>6", chat, "6")
-    done = run("\n".join(json.dumps({"answer": 6, "response": text}) for text in responses))
-    assert [json.loads(line)["verdict"] for line in done.stdout.splitlines()][1:] == 2 * ["correct"]
-    transcripts, unknown, counts = done.stderr.splitlines()
+    result = run("\n".join(json.dumps({"answer": 6, "response": text}) for text in responses))
+    assert [json.loads(line)["verdict"] for line in result.stdout.splitlines()][1:] == 2 * [
+        "correct"
+    ]
+    transcripts, unknown, counts = result.stderr.splitlines()
     assert "1 of 3 responses are whole transcripts" in transcripts
     assert "1 of 3 responses hold what looks like a chat mark" in unknown
     assert counts == "verifiers: 3 responses: 2 correct, 1 wrong"
-    assert done.returncode == 0
+    assert result.returncode == 0
 
 
 def test_rows_have_the_names_that_eval_reads_and_each_response_a_line(tmp_path) -> None:
@@ -86,19 +90,19 @@ def test_rows_have_the_names_that_eval_reads_and_each_response_a_line(tmp_path) 
     ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = run("", str(path))
-    verdicts = [(row["id"], row["verdict"]) for row in map(json.loads, done.stdout.splitlines())]
+    result = run("", str(path))
+    verdicts = [(row["id"], row["verdict"]) for row in map(json.loads, result.stdout.splitlines())]
     assert verdicts[:3] == [(1, "correct"), (2, "correct"), (2, "wrong")]
     assert verdicts[3:] == [(3, "correct"), (4, "correct")]  # a derivation has its gold in a box
-    assert done.stderr == "verifiers: 5 responses: 4 correct, 1 wrong\n"
+    assert result.stderr == "verifiers: 5 responses: 4 correct, 1 wrong\n"
 
 
 def test_a_row_with_two_responses_and_a_file_that_is_not_there_are_one_line(tmp_path) -> None:
     row = {"answer": 1, "prediction": "1", "completion": "2"}
-    done = run(json.dumps(row))
-    assert "line 1: it has completion and prediction: leave one of them out" in done.stderr
-    done = run(json.dumps({"answer": 1, "responses": []}))
-    assert "line 1: responses is an empty list" in done.stderr
-    done = run("", str(tmp_path / "no.jsonl"))
-    assert done.returncode == 2
-    assert done.stderr == f"verifiers: {tmp_path}/no.jsonl: No such file or directory\n"
+    result = run(json.dumps(row))
+    assert "line 1: it has completion and prediction: leave one of them out" in result.stderr
+    result = run(json.dumps({"answer": 1, "responses": []}))
+    assert "line 1: responses is an empty list" in result.stderr
+    result = run("", str(tmp_path / "no.jsonl"))
+    assert result.returncode == 2
+    assert result.stderr == f"verifiers: {tmp_path}/no.jsonl: No such file or directory\n"

@@ -67,8 +67,10 @@ def test_the_library_is_imported_by_the_worker_only():
         "    print(judge.verify(Attempt('$2$', '2')).verdict)\n"
         "print({'sympy', 'math_verify', 'torch'} & set(sys.modules))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True)
-    assert done.stdout.split() == ["correct", "set()"], done.stderr
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True
+    )
+    assert result.stdout.split() == ["correct", "set()"], result.stderr
 
 
 def test_our_own_rules_are_a_judge_too():

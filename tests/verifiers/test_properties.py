@@ -66,7 +66,8 @@ def test_numbers_off_by_one_in_the_last_digit_are_unequal(
     digits: int, places: int, step: int
 ) -> None:
     def decimal(value: int) -> str:
-        sign, plain = ("-" if value < 0 else ""), str(abs(value)).zfill(places + 1)
+        sign = "-" if value < 0 else ""
+        plain = str(abs(value)).zfill(places + 1)
         return f"{sign}{plain[: len(plain) - places]}.{plain[len(plain) - places :]}".rstrip(".")
 
     assert not compare(decimal(digits), decimal(digits + step)).equal
@@ -96,9 +97,9 @@ def test_a_fraction_is_exact(value: Fraction) -> None:
 def test_lists_have_no_order_and_tuples_have_one(items: list[int], source) -> None:
     shuffled = items[:]
     source.shuffle(shuffled)
-    joined, again = ", ".join(map(str, items)), ", ".join(map(str, shuffled))
-    assert compare(joined, again).equal
-    assert compare(f"({joined})", f"({again})").equal == (items == shuffled)
+    joined, repeated = ", ".join(map(str, items)), ", ".join(map(str, shuffled))
+    assert compare(joined, repeated).equal
+    assert compare(f"({joined})", f"({repeated})").equal == (items == shuffled)
     assert not compare(joined, ", ".join(map(str, items[1:]))).equal
 
 

@@ -1,6 +1,8 @@
 """Invented whole responses by kind: (response, gold, verdict)."""
 
-C, W, NONE = "correct", "wrong", "no_answer"
+C = "correct"
+W = "wrong"
+NONE = "no_answer"
 
 CASES: dict[str, list[tuple[str, str, str]]] = {
     "a choice alone on the last line": [

@@ -270,8 +270,8 @@ def scripted(monkeypatch, ends: dict[int, int], prompts, samples: int, max_token
     def scripted_sample(logits, *rest):
         step = len(passes)
         if len(logits) < len(rows):
-            done = torch.tensor([ends.get(row, 99) < step for row in rows])
-            rows[:] = [rows[place] for place in compacted(done, len(logits))]
+            result = torch.tensor([ends.get(row, 99) < step for row in rows])
+            rows[:] = [rows[place] for place in compacted(result, len(logits))]
         passes.append(len(logits))
         tokens = [STOP if ends.get(row) == step else 2 + row for row in rows]
         return torch.tensor(tokens), torch.zeros(len(tokens))

@@ -30,7 +30,7 @@ class Core:
         for name, request in list(self.requests.items()):
             request["steps"] += 1
             tokens = [request["first"], 1][: request["steps"]]
-            done = request["steps"] == request["first"]  # the first prompt ends last
+            result = request["steps"] == request["first"]  # the first prompt ends last
             outputs = [
                 SimpleNamespace(
                     index=n,
@@ -40,9 +40,9 @@ class Core:
                 )
                 for n in range(request["params"].n)
             ]
-            if done:
+            if result:
                 del self.requests[name]
-            yield SimpleNamespace(request_id=name, outputs=outputs, finished=done)
+            yield SimpleNamespace(request_id=name, outputs=outputs, finished=result)
 
     def abort_request(self, names):
         self.aborted += names
@@ -195,8 +195,8 @@ def test_while_a_gpu_samples_torch_has_one_thread_and_then_all_again():
 
 
 def test_equal_configurations_lie_in_one_directory_and_others_in_another():
-    first, again = (make(random_model("qwen2-tied")).llm.directory for _ in range(2))
-    assert first == again
+    first, repeated = (make(random_model("qwen2-tied")).llm.directory for _ in range(2))
+    assert first == repeated
     assert make(random_model("qwen2-tied"), vocab_size=45).llm.directory != first
     (other,) = {path.name for path in Path(first).parent.iterdir()} - {Path(first).name}
     assert len(other) == 16
@@ -270,9 +270,14 @@ def test_greedy_one_response_stands_for_all_and_has_no_chance():
 
 def test_the_settings_of_a_request():
     params = SamplingParams(4, 9, temperature=0.7, top_p=0.8)
-    asked = make(random_model()).request(params, seed=11)
-    assert (asked.n, asked.max_tokens, asked.temperature, asked.top_p) == (4, 9, 0.7, 0.8)
-    assert (asked.seed, asked.stop_token_ids, asked.ignore_eos) == (11, [1], True)
+    requested = make(random_model()).request(params, seed=11)
+    assert (requested.n, requested.max_tokens, requested.temperature, requested.top_p) == (
+        4,
+        9,
+        0.7,
+        0.8,
+    )
+    assert (requested.seed, requested.stop_token_ids, requested.ignore_eos) == (11, [1], True)
 
 
 def test_what_goes_wrong_is_one_line(vllm, monkeypatch):

@@ -29,28 +29,28 @@ def test_equal_answers_share_a_number_in_any_order(answers):
 
 
 def test_late_comparisons_leave_answers_alone_and_are_few():
-    asked = []
+    requested = []
 
     def never(gold, answer):
-        asked.append((gold, answer))
+        requested.append((gold, answer))
         return Verdict.TIMEOUT
 
     answers = [f"{i + 2} - {i + 1}" for i in range(50)]
     assert sorted(cluster([*answers, *answers], never)) == sorted([*range(50), *range(50)])
-    assert len(asked) == PATIENCE
+    assert len(requested) == PATIENCE
 
 
 def test_many_different_answers_ask_for_few_comparisons():
-    asked = []
+    requested = []
 
     def differ(gold, answer):
-        asked.append((gold, answer))
+        requested.append((gold, answer))
         return Verdict.WRONG
 
     answers = [f"{i}/7" for i in range(300)] + [f"x^2 + {i}" for i in range(300)]
     answers += [f"y = {i}x + 1" for i in range(100)] + [f"({i}, {i + 1})" for i in range(100)]
     assert len(set(cluster(answers, differ))) == len(answers)
-    assert len(asked) < 2 * len(answers)
+    assert len(requested) < 2 * len(answers)
 
 
 def test_nothing_is_clustered_of_nothing():
@@ -58,15 +58,15 @@ def test_nothing_is_clustered_of_nothing():
 
 
 def test_comparisons_a_spelling_are_bounded():
-    asked = []
+    requested = []
 
     def differ(gold, answer):
-        asked.append((gold, answer))
+        requested.append((gold, answer))
         return Verdict.WRONG
 
     answers = [f"Eq(y, {i}*x)" for i in range(3 * MOST_COMPARED)]
     assert len(set(cluster(answers, differ))) == len(answers)
-    assert len(answers) < len(asked) <= 2 * MOST_COMPARED * len(answers)
-    asked.clear()
+    assert len(answers) < len(requested) <= 2 * MOST_COMPARED * len(answers)
+    requested.clear()
     assert len(set(cluster(answers, differ, odd=False))) == len(answers)
-    assert asked == []
+    assert requested == []

@@ -55,8 +55,8 @@ TRANSCRIPTS = [
 def test_what_a_thought_holds_is_no_answer(opening: str, closing: str) -> None:
     with Verifier() as verifier:
         for answer in ("The answer is 6.", r"\boxed{6}", "6"):
-            whole = Attempt(rf"{opening}Is it \boxed{{5}}?{closing}{answer}", "6")
-            assert verifier.verify(whole).verdict is Verdict.CORRECT
+            unbroken = Attempt(rf"{opening}Is it \boxed{{5}}?{closing}{answer}", "6")
+            assert verifier.verify(unbroken).verdict is Verdict.CORRECT
             unfinished = Attempt(f"{opening}Let me see. {answer}", "6")
             assert verifier.verify(unfinished).verdict is Verdict.NO_ANSWER
     assert (final_text(f"I am thinking.{closing}6", think_open=True) or "").strip() == "6"

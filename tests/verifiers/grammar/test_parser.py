@@ -34,7 +34,9 @@ from verifiers.grammar.readers.quantities import read_unit
 from verifiers.grammar.tree import Node, ParseError, TooLargeError, num
 
 A, B, C, X = (Sym(name) for name in "abcx")
-ONE, TWO, THREE = num(1), num(2), num(3)
+ONE = num(1)
+TWO = num(2)
+THREE = num(3)
 EQUAL = {
     "lists": [
         ("1, 2", List(",", (ONE, TWO))),

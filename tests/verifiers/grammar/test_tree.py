@@ -6,7 +6,8 @@ import pytest
 
 from verifiers.grammar.tree import Node, call, minus, neg, num, product_of, replace_symbol, sym
 
-X, TWO = sym("x"), num(2)
+X = sym("x")
+TWO = num(2)
 
 
 def test_nodes_are_equal_by_kind_and_content() -> None:
@@ -32,8 +33,8 @@ def test_walks() -> None:
 
 def test_new_arguments_keep_kind_and_value() -> None:
     for node in (minus(X, TWO), call("max", X, TWO), Node("rel", (X, TWO), ("<",))):
-        again = node.with_args((TWO, X))
-        assert (again.kind, again.value, again.args) == (node.kind, node.value, (TWO, X))
+        repeated = node.with_args((TWO, X))
+        assert (repeated.kind, repeated.value, repeated.args) == (node.kind, node.value, (TWO, X))
     assert X.with_args(()) is X
 
 

@@ -33,8 +33,8 @@ def test_what_has_a_value() -> None:
 
 
 def test_points_are_the_same_each_time() -> None:
-    first, again = (list(points(["x", "y"])) for _ in range(2))
-    assert first == again
+    first, repeated = (list(points(["x", "y"])) for _ in range(2))
+    assert first == repeated
     assert len(first) == 16
     assert all(0 < at["x"] < 1 for at in first[:4])
 

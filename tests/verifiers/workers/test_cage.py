@@ -221,8 +221,8 @@ def test_what_a_process_started_ends_with_its_regular_end(mark, tmp_path):
         "hostile.ignores_signals(5)\n"
     )
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path)])}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=60, check=True)
-    assert done.returncode == 0
+    result = subprocess.run([sys.executable, "-c", script], env=environment, timeout=60, check=True)
+    assert result.returncode == 0
     assert marked(mark) == []
 
 

@@ -27,27 +27,27 @@ def test_a_question_a_line_gets_a_reply_a_line():
         {"gold": "x/2", "answer": "0.5x", "limit": 20.0},
         {"gold": "x/2", "answer": "0.6x", "limit": 20.0},
     ]
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "verifiers.workers.child", str(os.getpid()), "1024", "rlvr"],
         input="".join(json.dumps(question) + "\n" for question in questions),
         capture_output=True,
         cwd=ROOT,
         text=True,
     )
-    ready, *replies = [json.loads(line) for line in done.stdout.splitlines()]
+    ready, *replies = [json.loads(line) for line in result.stdout.splitlines()]
     assert ready == {"ready": True}
     assert [reply["equal"] for reply in replies] == [True, False]
 
 
 def test_a_child_of_another_parent_ends_at_once():
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "verifiers.workers.child", "1", "1024", "rlvr"],
         input="",
         capture_output=True,
         cwd=ROOT,
         text=True,
     )
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (result.returncode, result.stdout) == (1, "")
 
 
 def test_workers_die_with_a_killed_parent() -> None:

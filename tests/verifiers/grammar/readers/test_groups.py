@@ -55,7 +55,9 @@ def test_what_does_not_close_is_refused(text: str, reason: str) -> None:
         parse(text)
 
 
-Y, THREE, FOUR = Sym("y"), num(3), num(4)
+Y = Sym("y")
+THREE = num(3)
+FOUR = num(4)
 
 
 @pytest.mark.parametrize(
