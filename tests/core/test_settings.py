@@ -168,7 +168,7 @@ def test_a_setting_says_what_is_done_with_it():
 
     class Outer(Section):
         inner: Inner = Inner()
-        unbroken: Free = Free()
+        whole: Free = Free()
 
     actual = {one.name: one for one in settings_of(Outer)}
     assert list(actual) == ["inner.one", "inner.two", "whole.count", "whole.flagged"]
