@@ -36,7 +36,7 @@ ALSO = {
         "tests/config/test_resolution.py",
     ],
     "rlvr_cli/algorithm/kl.py": [f"{_ALGORITHM}loss.py"],
-    "rlvr_cli/algorithm/loss.py": [],
+    "rlvr_cli/algorithm/loss.py": [f"{_TRAINING}passed_rows.py"],
     "rlvr_cli/algorithm/group_advantage.py": [f"{_ALGORITHM}advantage.py"],
     "rlvr_cli/algorithm/advantage.py": [
         f"{_ALGORITHM}batch_advantage.py",

@@ -322,6 +322,18 @@ def test_two_results_are_of_the_same_problems_or_not_compared():
 COUNTS = ("better", "worse", "problems")
 
 
+def test_gold_answers_differ_where_both_results_know_them():
+    """Of five problems b and e have different golds. A gold that one does not know is none."""
+    golds = {"a": "1", "b": "2", "c": None, "d": None, "e": "5"}
+    earlier = {"a": "1", "b": "3", "c": "4", "d": None, "e": "6"}
+    results = [
+        result([row(name, "correct", "1", answer=gold) for name, gold in by_name.items()])
+        for by_name in (golds, earlier)
+    ]
+    assert compare_results(*results, [1]).other_golds == ["b", "e"]
+    assert compare_results(*results[::-1], [1]).other_golds == ["b", "e"]
+
+
 def test_a_field_is_of_a_set_that_has_fields():
     with pytest.raises(UserError, match=r"no such field in d; its problems have no fields$"):
         check_fields(["x"], [], "d")
