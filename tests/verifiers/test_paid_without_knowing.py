@@ -32,7 +32,7 @@ def test_no_blind_answer_is_paid_more_often_than_the_best_constant(format):
 
 @pytest.mark.parametrize("format", get_args(Format))
 def test_no_blind_answer_is_paid_on_a_few_problems_beyond_luck(format):
-    times_paid = benchmark.paid(benchmark.problems(SHARED_DATA, 90), format)
+    times_paid = benchmark.paid(benchmark.problems(SHARED_DATA, 70), format)
     best = max(times_paid[f"constant {answer}"] for answer in benchmark.CONSTANTS)
     # Two counts of equal chance differ by three times sqrt(2 n) once in 700.
     most = best + 3 * math.sqrt(2 * best)
