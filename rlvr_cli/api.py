@@ -225,9 +225,9 @@ def evaluate(
     ]
     if configs[0].server.endpoint is None:
         say_model_settings([config.model for config in configs], display)
-    from rlvr_cli.program.eval import eval_
+    from rlvr_cli.program.eval import evaluate_models
 
-    return eval_(configs, options, display, rows)
+    return evaluate_models(configs, options, display, rows)
 
 
 def sample(

@@ -155,11 +155,11 @@ def normal_key(key: str) -> str:
     return key.strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def leaves(row: Mapping[str, object], prefix: str = "", depth: int = 2) -> Iterator[Leaf]:
+def row_leaves(row: Mapping[str, object], prefix: str = "", depth: int = 2) -> Iterator[Leaf]:
     """Yield the fields of a row. An object is replaced by its own fields, up to `depth`."""
     for key, value in row.items():
         parsed = parsed_json(value) if isinstance(value, str) and depth else value
         if isinstance(parsed, dict) and parsed and depth:
-            yield from leaves(parsed, f"{prefix}{key}.", depth - 1)
+            yield from row_leaves(parsed, f"{prefix}{key}.", depth - 1)
         else:
             yield Leaf(f"{prefix}{key}", value)

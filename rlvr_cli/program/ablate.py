@@ -254,7 +254,7 @@ def _try_rewards(config: Config) -> None:
                     raise UserError(outcome)
 
 
-def ablate(plan: AblationPlan, jobs: int | None, check: bool, display: Display) -> None:
+def run_ablation(plan: AblationPlan, jobs: int | None, check: bool, display: Display) -> None:
     """Run `rlvr ablate`. Raises UserError if a run failed, once the others are there."""
     missing = plan.missing()  # refuses another's run before anything is written
     if missing:

@@ -23,7 +23,7 @@ MOST_PROBLEMS = 200
 if the reward takes a millisecond."""
 
 
-def audit(
+def audit_rewards(
     parameters: Mapping[str, object],
     sets: Sequence[str],
     file: Path | None,

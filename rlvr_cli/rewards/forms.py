@@ -36,7 +36,7 @@ class Form:
 
     name: str
     values: Mapping[str, str]
-    """The value (`values_of`) that each parameter gets."""
+    """The value (`parameter_values`) that each parameter gets."""
     marks: tuple[str, ...]
     """Parameters that show the form. They have the response."""
     takes_group: bool = False
@@ -238,7 +238,7 @@ def arguments_of(form: Form, question: Question, as_chats: bool) -> list[dict[st
     """Return the arguments of each call by their names. Completions are chats or texts."""
     rows = question.rows
     values = [
-        values_of(row, response, question.chat, as_chats)
+        parameter_values(row, response, question.chat, as_chats)
         for row, response in zip(rows, question.responses, strict=True)
     ]
     calls: list[dict[str, object]] = []
@@ -254,7 +254,7 @@ def arguments_of(form: Form, question: Question, as_chats: bool) -> list[dict[st
     return calls
 
 
-def values_of(
+def parameter_values(
     row: JsonObject, response: str, chat: Chat | None, as_chats: bool
 ) -> dict[str, object]:
     """Return what the parameters of all forms get for a response to the problem of a row."""
