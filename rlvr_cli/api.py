@@ -55,7 +55,7 @@ class Run:
 
     @property
     def summary(self) -> JsonObject:
-        """Return what summary.json has. Raises UserError if the run has not ended."""
+        """Return what summary.json has. Raises UserError before the end of the run."""
         path = self.directory / "summary.json"
         with reading(path):
             return dict(parse_json(read_regular(path, _LARGEST_SUMMARY)))

@@ -65,7 +65,7 @@ class Hints:
 
     def name_of(self, field: FieldName, has_responses: bool) -> str:
         """Return the path of a field that may be this one in all rows that lack it. Return NAME if
-        there is none."""
+        no field may be it."""
         rows = self._rows[field]
         known = self._known
         if field == "response":

@@ -300,8 +300,8 @@ def make_runs(
 
 
 def _begin(run: Path, config: Config) -> list[str]:
-    """Write the configuration of a run beside it, and return the options of `rlvr train` that
-    begin it."""
+    """Write the configuration of a run next to its directory, and return the options of
+    `rlvr train` that begin it."""
     file = run.with_name(f"{run.name}.yaml")
     write_atomically(file, as_yaml(config))
     return [f"--config={file}", f"--out={run}", "--quiet"]
