@@ -168,7 +168,7 @@ def merge(model: "PreTrainedModel", directory: Path) -> None:
             if not isinstance(layer, Linear):  # GPT-2's Conv1D
                 delta = delta.T
             delta = delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight.device)
-            layer.weight.copy_(layer.weight + delta)
+            layer.weight.copy_(layer.weight + shard_as(delta, layer.weight))
     except (KeyError, TypeError, ZeroDivisionError, AttributeError, RuntimeError) as error:
         raise UserError(f"its adapter does not fit {base_of(directory)} ({error})") from None
 

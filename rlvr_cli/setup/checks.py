@@ -84,7 +84,7 @@ def check_teacher(teacher: LoadedModel, policy: LoadedModel, name: str | None) -
     """Raise UserError if the teacher has the policy's own weights."""
     missing = ("", torch.empty(0))
     pairs = zip_longest(
-        merged_parameters(policy.model), teacher.model.named_parameters(), fillvalue=missing
+        merged_parameters(policy.model), merged_parameters(teacher.model), fillvalue=missing
     )
     if all(
         policy_name == teacher_name

@@ -1,8 +1,9 @@
 """Predict the memory that a command needs, by part and phase, and choose what fits a machine."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -67,8 +68,19 @@ _CPU_CACHE_MB = 1024
 _ADVISED_RANK = 32
 # What the advice divides micro-batches and the cache of keys and values by.
 _SMALLER_BY = 4
-# The most ways to need less memory that the advice names.
-_MOST_REMEDIES = 3
+
+SAVINGS = (
+    "rollout.gpu_share",
+    "optim.checkpointing",
+    "optim.micro_tokens",
+    "rollout.kv_budget_mb",
+    "optim.weights",
+    "lora.rank",
+    "optim.offload",
+)
+"""The settings that need less memory, cheapest first. The first four change the time alone: fewer
+responses at once, a forward pass more, more passes. The others change what is trained, or move all
+weights to the CPU at every pass."""
 
 VLLM = "vLLM"
 GRADIENTS = "gradients"
@@ -190,6 +202,8 @@ class Memory:
     machine: Machine
     training: bool = True
     teacher: Shapes | None = None
+    prompt_tokens: int = 0
+    """Tokens of the longest prompt."""
 
     def needed(self, config: Config) -> Need:
         """Predict what the command needs on the machine's device."""
@@ -197,7 +211,7 @@ class Memory:
         updating: Parts = {}
         if self.training:
             always |= self._trainer_parts(config)
-            stages = update_stages(self.model, config, self.machine.device)
+            stages = update_stages(self.model, config, self.machine.device, self.prompt_tokens)
             updating = max(stages.values(), key=lambda parts: sum(parts.values()))
         elif not self.lends_gpu(config):  # The weights that vLLM copies stay on the CPU.
             always["weights"] = _FLOAT_BYTES * self.model.parameters
@@ -236,26 +250,50 @@ class Memory:
         return self.machine.free - sum(self.needed(config).always.values())
 
     def smaller(self, config: Config) -> Iterator[tuple[str, Config]]:
-        """Yield settings that need less memory, cheapest first, each added to those before it."""
-        flags = list[str]()
-        for section, key, value in self._reductions(config):
-            if getattr(getattr(config, section), key) == value:
-                continue
-            config = with_values(config, section, **{key: value})
-            flag = "--lora " if section == "lora" else f"--set {section}.{key}="
-            flags.append(f"{flag}{value}")
-            yield " ".join(flags), config
+        """Yield changes of settings that need less memory: the fewest first, then the cheapest.
+
+        Of equally many, those are cheaper whose dearest one stands earlier in `SAVINGS`.
+        """
+        available = [name for name in SAVINGS if self._can_save(config, name)]
+        for count in range(1, len(available) + 1):
+            ranks = combinations(range(len(available)), count)
+            for chosen_ranks in sorted(ranks, key=lambda numbers: numbers[::-1]):
+                names = [available[number] for number in chosen_ranks]
+                changed = self.saving(config, names)
+                yield " ".join(_flag(changed, name) for name in names), changed
+
+    def saving(self, config: Config, names: Sequence[str]) -> Config:
+        """Return the configuration with these of `SAVINGS`."""
+        optim = config.optim
+        if "optim.checkpointing" in names:
+            config = with_values(config, "optim", checkpointing="on")
+        if "optim.micro_tokens" in names:
+            tokens = max(1, optim.micro_tokens // _SMALLER_BY)
+            config = with_values(config, "optim", micro_tokens=tokens)
+        if "rollout.kv_budget_mb" in names:
+            budget = max(1, self._cache_bytes(config) // _SMALLER_BY >> 20)
+            config = with_values(config, "rollout", kv_budget_mb=budget)
+        if "optim.weights" in names:
+            config = with_values(config, "optim", weights="bfloat16")
+        if "lora.rank" in names:
+            config = with_values(config, "lora", rank=_ADVISED_RANK)
+            if self.machine.device == "cuda" and optim.precision in SIXTEEN_BITS:
+                # What `auto` makes of weights that are frozen (setup/plan.py).
+                config = with_values(config, "optim", weights=optim.precision)
+        if "optim.offload" in names:
+            config = with_values(config, "optim", offload="all")
+        if "rollout.gpu_share" in names:  # The last, for it takes what the others leave.
+            share = self._as_share(self.unreserved(config))
+            config = with_values(config, "rollout", gpu_share=min(config.rollout.gpu_share, share))
+        return config
 
     def advice(self, config: Config) -> str:
-        """Name the cheapest settings that would fit, each with the GiB that it would need."""
-        remedies = list[str]()
+        """Name the fewest and cheapest changes of settings that fit, and the GiB they need."""
         for flags, changed in self.smaller(config):
             peak = self.needed(changed).peak
             if peak <= self.machine.free:
-                remedies.append(f"{flags} ({peak / GIB:.1f} GiB)")
-        if not remedies:
-            return "take a smaller model, or lower --prompts, -n or --max-tokens"
-        return ", or ".join(remedies[:_MOST_REMEDIES])
+                return f"{flags} ({peak / GIB:.1f} GiB)"
+        return "take a smaller model, or lower --prompts, -n or --max-tokens"
 
     def _engine_parts(self, config: Config) -> Parts:
         """Predict what the engine needs at any time."""
@@ -263,7 +301,7 @@ class Memory:
         if self.lends_gpu(config):
             return {"graphs and context": _VLLM_GRAPHS + _TORCH_CONTEXT}
         if config.engine == "vllm":
-            return {VLLM: weights + _cache_bytes(config)}
+            return {VLLM: weights + self._cache_bytes(config)}
         has_copy = self.training and samples_a_copy(config)
         return {
             "context": _TORCH_CONTEXT if self.machine.device == "cuda" else 0,
@@ -274,13 +312,13 @@ class Memory:
         """Predict what the engine needs only while it samples."""
         if self.lends_gpu(config):
             share = int(config.rollout.gpu_share * self.machine.total)
-            return {VLLM: max(share, vllm_memory(self.model, config, responses=1))}
+            return {VLLM: max(share, self._vllm_memory(config, responses=1))}
         if config.engine == "vllm":
             return {}
-        cache = _cache_bytes(config)
+        cache = self._cache_bytes(config)
         if self.machine.device == "cpu":
             return {"keys and values": cache}
-        row = decoded_row(self.model, config)
+        row = decoded_row(self.model, config, self.prompt_tokens)
         return {"keys and values": cache, "logits": cache // row.cache * row.logits}
 
     def _trainer_parts(self, config: Config) -> Parts:
@@ -317,7 +355,7 @@ class Memory:
         if self.machine.device == "cpu" or self.lends_gpu(config):
             return _CPU_CACHE_MB
         room = min(share * self.machine.total, self.unreserved(config) - _WORKSPACE)
-        row = decoded_row(self.model, config)
+        row = decoded_row(self.model, config, self.prompt_tokens)
         return max(1, int(room * row.cache / (row.cache + row.logits)) >> 20)
 
     def _fitting_share(self, config: Config, share: float) -> float:
@@ -330,44 +368,77 @@ class Memory:
             sampled = config.rollout.prompts * config.rollout.samples
             responses = min(math.ceil(sampled / world()), SEQUENCES)
         wanted = share * self.machine.total
-        enough = min(vllm_memory(self.model, config, responses), wanted / 2)
+        enough = min(self._vllm_memory(config, responses), wanted / 2)
         available = max(enough, self.unreserved(config))
         return share if wanted <= available else self._as_share(available)
+
+    def _vllm_memory(self, config: Config, responses: int) -> int:
+        """Predict the share of a GPU, in bytes, in which vLLM holds this number of responses."""
+        weights = number_bytes(config.rollout.precision) * self.model.parameters
+        row = decoded_row(self.model, config, self.prompt_tokens)
+        return weights + responses * row.cache + _WORKSPACE
+
+    def _cache_bytes(self, config: Config) -> int:
+        """Return the bytes of keys and values if vLLM has no share of a GPU.
+
+        vLLM takes its budget. The transformers engine takes no more than all responses have that a
+        training samples at once.
+        """
+        budget = (config.rollout.kv_budget_mb or _CPU_CACHE_MB) << 20
+        if config.engine == "vllm" or not self.training:
+            return budget
+        of_a_step = config.rollout.prompts * config.rollout.samples
+        responses = max(of_a_step, config.eval.limit * config.eval.samples)
+        return min(budget, responses * decoded_row(self.model, config, self.prompt_tokens).cache)
 
     def _as_share(self, size: float) -> float:
         """Return bytes as a share of the GPU, rounded down to whole percents."""
         return max(1, math.floor(100 * size / self.machine.total)) / 100
 
-    def _reductions(self, config: Config) -> Iterator[tuple[str, str, float | str]]:
-        """Yield values that need less memory, cheapest first, each with its section and key."""
-        if self.lends_gpu(config):
-            free = self.unreserved(config)
-            share = self._as_share(free)
-            can_start = vllm_memory(self.model, config, responses=1) <= free
-            if can_start and share < config.rollout.gpu_share:
-                yield "rollout", "gpu_share", share
-        if self.training:
-            if self.model.can_recompute:
-                yield "optim", "checkpointing", "on"
-            yield "optim", "micro_tokens", max(1, config.optim.micro_tokens // _SMALLER_BY)
-        if not self.lends_gpu(config):
-            budget = _cache_bytes(config) // _SMALLER_BY
-            yield "rollout", "kv_budget_mb", max(1, budget >> 20)
-        if self.training:
-            # Weights in bfloat16 are computed with in it, which a run in another type was denied.
-            may_round = ("float32", "bfloat16") if self.machine.device == "cpu" else ("bfloat16",)
-            if config.optim.precision in may_round:
-                yield "optim", "weights", "bfloat16"
-            yield "lora", "rank", _ADVISED_RANK
-            if self.machine.device == "cuda":
-                yield "optim", "offload", "all"
+    def _can_save(self, config: Config, name: str) -> bool:
+        """Return whether one of `SAVINGS` changes the configuration to one that can run."""
+        optim = config.optim
+        match name:
+            case "rollout.gpu_share":
+                free = self.unreserved(config)
+                return self.lends_gpu(config) and self._as_share(free) < config.rollout.gpu_share
+            case "rollout.kv_budget_mb":
+                return not self.lends_gpu(config) and self._cache_bytes(config) >= 2 << 20
+        if not self.training:
+            return False
+        match name:
+            case "optim.checkpointing":
+                return self.model.can_recompute and optim.checkpointing != "on"
+            case "optim.micro_tokens":
+                return optim.micro_tokens > 1
+            case "optim.weights":
+                # Weights in bfloat16 are computed with in it, which a run in another type was
+                # denied.
+                may_round = ["bfloat16"]
+                if self.machine.device == "cpu":
+                    may_round.append("float32")
+                return optim.weights != "bfloat16" and optim.precision in may_round
+            case "lora.rank":
+                return config.lora.rank is None or config.lora.rank > _ADVISED_RANK
+            case "optim.offload":
+                return self.machine.device == "cuda" and optim.offload != "all"
+        raise ValueError(name)
 
 
-def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts]:
+def _flag(config: Config, name: str) -> str:
+    """Return how one of `SAVINGS` is typed, with its value in the configuration."""
+    section, _, key = name.partition(".")
+    value = getattr(getattr(config, section), key)
+    return f"--lora {value}" if name == "lora.rank" else f"--set {name}={value}"
+
+
+def update_stages(
+    model: Shapes, config: Config, device: str, prompt_tokens: int = 0
+) -> dict[str, Parts]:
     """Predict the stages at which an update may peak, without what is always needed."""
     optim = config.optim
     trained = trained_parameters(model, config)
-    graph = stored_graph(model, config)
+    graph = stored_graph(model, config, prompt_tokens)
     trains_all = config.lora.rank is None
     gathers = is_sharded(optim)
     # With FSDP2, weights are gathered while they compute. Gradients stay unsharded, in float32,
@@ -381,7 +452,8 @@ def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts
     # Weights that a pass would gather twice are not freed in between, if the settings permit it.
     held_weights = trained.models * model.parameters if keeps_full_weights(optim) else 0
     trained_output = model.output_layer if trains_all else 0
-    rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens_of_a_pass(config))
+    tokens = tokens_of_a_pass(config, prompt_tokens)
+    rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens)
     step_gradients = trained.models * trained.bytes_per_parameter * trained.parameters // world()
     # A CPU multiplies by the output layer in float32 (model/head.py).
     is_half_on_cpu = device == "cpu" and optim.precision != "float32"
@@ -428,7 +500,7 @@ class Graph(NamedTuple):
     """Of the one layer that the backward pass computes again."""
 
 
-def stored_graph(model: Shapes, config: Config) -> Graph:
+def stored_graph(model: Shapes, config: Config, prompt_tokens: int = 0) -> Graph:
     """Predict the bytes that autograd stores of one pass through a model."""
     rank = config.lora.rank
     width = (
@@ -439,7 +511,8 @@ def stored_graph(model: Shapes, config: Config) -> Graph:
     if rank is not None:
         width += _LORA_VECTORS * rank - _FROZEN_VECTORS * model.hidden
     # A column has one number for each token.
-    bytes_per_column = number_bytes(config.optim.precision) * tokens_of_a_pass(config)
+    tokens = tokens_of_a_pass(config, prompt_tokens)
+    bytes_per_column = number_bytes(config.optim.precision) * tokens
     if config.optim.checkpointing == "on":  # Only each layer's input is stored.
         return Graph(
             bytes_per_column * model.layers * model.hidden, recomputed=bytes_per_column * width
@@ -447,9 +520,14 @@ def stored_graph(model: Shapes, config: Config) -> Graph:
     return Graph(bytes_per_column * model.layers * width, recomputed=0)
 
 
-def tokens_of_a_pass(config: Config) -> int:
-    """Return the largest number of tokens in a pass, which has at least one response."""
-    return max(config.optim.micro_tokens, config.rollout.max_tokens)
+def tokens_of_a_pass(config: Config, prompt_tokens: int = 0) -> int:
+    """Return the largest number of tokens in a pass, with prompts of this many tokens.
+
+    It has at least one response with its prompt, and at most those of a step, each prompt once.
+    """
+    rollout = config.rollout
+    of_a_step = rollout.prompts * (prompt_tokens + rollout.samples * rollout.max_tokens)
+    return min(max(config.optim.micro_tokens, prompt_tokens + rollout.max_tokens), of_a_step)
 
 
 class Trained(NamedTuple):
@@ -480,30 +558,20 @@ class DecodedRow(NamedTuple):
     """The logits of one token on a GPU."""
 
 
-def decoded_row(model: Shapes, config: Config) -> DecodedRow:
-    """Predict the bytes that one response takes while it is sampled."""
+def decoded_row(model: Shapes, config: Config, prompt_tokens: int = 0) -> DecodedRow:
+    """Predict the bytes that one response to a prompt of this length takes while it is sampled."""
     numbers_per_token = 2 * model.layers * model.attention.kv_heads * model.attention.head_dim
     bytes_per_number = number_bytes(config.rollout.precision)
+    tokens = prompt_tokens + config.rollout.max_tokens
     return DecodedRow(
-        cache=bytes_per_number * numbers_per_token * config.rollout.max_tokens,
+        cache=bytes_per_number * numbers_per_token * tokens,
         logits=_SAMPLED_LOGIT_BYTES * model.vocabulary,
     )
-
-
-def vllm_memory(model: Shapes, config: Config, responses: int) -> int:
-    """Predict the share of a GPU, in bytes, in which vLLM holds this number of full responses."""
-    weights = number_bytes(config.rollout.precision) * model.parameters
-    return weights + responses * decoded_row(model, config).cache + _WORKSPACE
 
 
 def number_bytes(precision: str) -> int:
     """Return the bytes of a number."""
     return 2 if precision in SIXTEEN_BITS else _FLOAT_BYTES
-
-
-def _cache_bytes(config: Config) -> int:
-    """Return the bytes that keys and values may take if vLLM has no share of a GPU."""
-    return (config.rollout.kv_budget_mb or _CPU_CACHE_MB) << 20
 
 
 def _positive(parts: Parts) -> Parts:

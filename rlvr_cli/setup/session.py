@@ -24,7 +24,7 @@ from rlvr_cli.model.forward import PACKED, Forward, Sample, choose_forward
 from rlvr_cli.model.loading import LoadedModel, cast, load_model, model_outline, unused_gpu
 from rlvr_cli.model.policy import decoder_layers
 from rlvr_cli.model.settings import SIXTEEN_BITS
-from rlvr_cli.ranks.group import broadcast_from_first, gather, shard, world
+from rlvr_cli.ranks.group import broadcast_from_first, gather, make_whole, shard, world
 from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
@@ -221,7 +221,8 @@ def load_models(
     """Load the policy and, for training, the teacher. Return them, and settings with all ends.
 
     Weights that training will round or shard wait on the CPU, in float32, until the model's
-    log-probabilities were checked. An evaluation leaves the GPU to vLLM.
+    log-probabilities were checked. An evaluation leaves the GPU to vLLM. Of several processes each
+    holds its shards alone of what waits.
     """
     optim = config.optim
     dtype = "float32"
@@ -231,7 +232,8 @@ def load_models(
         on_cpu = config.engine == "vllm" and device.type == "cuda"
         if on_cpu:
             dtype = config.rollout.precision
-    policy = load_model(config.model, on_cpu, dtype)
+    shards = on_cpu and world() > 1
+    policy = load_model(config.model, on_cpu, dtype, shards)
     ends = added_ends(policy, config)
     config = with_values(config, "rollout", ends=ends)
     stop_ids = {*policy.stop_ids, *policy.tokenizer.convert_tokens_to_ids(list(ends))}
@@ -239,7 +241,7 @@ def load_models(
     if not training or config.teacher is None:
         return LoadedModels(policy, None), config
     with naming_the_teacher():
-        teacher = load_model(config.teacher, on_cpu)
+        teacher = load_model(config.teacher, on_cpu, shards=shards)
     check_vocabulary(teacher, policy, config.teacher)
     policy = replace(policy, context=min(policy.context, teacher.context))
     return LoadedModels(policy, teacher), config
@@ -316,7 +318,9 @@ def start_engine(
         )
     dtype = getattr(torch, rollout.precision)
     if training and samples_a_copy(config):
-        model = deepcopy(model).to(device)
+        model = cast(deepcopy(model), dtype)
+        make_whole(model, device)
+        model.to(device)
     return TransformersEngine(
         cast(model, dtype),
         vocab_size=len(policy.tokenizer),

@@ -27,7 +27,7 @@ from rlvr_cli.core.text import first_line
 from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
-from rlvr_cli.ranks.group import is_joined, world
+from rlvr_cli.ranks.group import full_tensor, is_joined, world
 from rlvr_cli.rollout.engines.base import (
     SEQUENCES,
     CompletionStream,
@@ -252,7 +252,7 @@ class VllmEngine(Engine):
 
         def weights_for_vllm() -> Iterator[tuple[str, Tensor]]:
             for name, parameter in named_parameters:
-                tensor = parameter.detach()
+                tensor = full_tensor(parameter.detach())
                 if name in self._has_row_per_id:
                     tensor = tensor[: self._vocab_size]
                 for alias in self._names.get(name, [name]):
