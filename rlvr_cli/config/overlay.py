@@ -2,10 +2,10 @@
 
 import difflib
 from collections.abc import Iterable
-from importlib import resources
 from types import NoneType
 from typing import Any, get_args, get_origin
 
+from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.settings import (
@@ -21,7 +21,6 @@ from rlvr_cli.core.settings import (
     settings_of,
 )
 from rlvr_cli.core.text import format_value, shortened
-from rlvr_cli.core.yaml_text import load_yaml
 
 Flat = dict[str, Any]
 """Settings by dotted name. A choice has its `.kind` and fields, or None under its own name."""
@@ -170,28 +169,3 @@ def _nearest(section: type[Section], key: str, prefix: str, root: type[Section])
         return f"did you mean {names[0]}?"
     known = ", ".join(f"{prefix}{name}" for name in section.model_fields)
     return f"known: {known}; rlvr train --settings lists all"
-
-
-def foreign_names() -> dict[str, list[str]]:
-    """Return the names that other programs have, by our name, or by a sentence if we have none."""
-    file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
-    names: dict[str, list[str]] = load_yaml(file.read_text(encoding="utf-8"))
-    return names
-
-
-def foreign_answer(name: str) -> str | None:
-    """Say what another program's flag or setting is called here. Return None if no other program
-    has this name."""
-    answers = {}
-    for our_name, names in foreign_names().items():
-        answers.update(dict.fromkeys(names, our_name))
-    parts = name.lstrip("-").lower().replace("-", "_").split(".")
-    suffixes = [".".join(parts[start:]) for start in range(len(parts))]
-    answer = next((answers[suffix] for suffix in suffixes if suffix in answers), None)
-    if answer is None:
-        return None
-    if " " in answer:
-        return f"{name}: {answer}"
-    if answer.startswith("--") or answer.isupper():
-        return f"{name} is {answer} here"
-    return f"{name} is --set {answer}=… here"
