@@ -57,7 +57,13 @@ NAMED = tuple(path for path in ANSWERS if path not in (*CERTAIN, *DERIVATIONS))
 LAST = ("label",)
 """A name of a gold answer if the row has no other."""
 _IDS = ("id", "problem_id", "question_id")
-_LISTS_OF_RESPONSES = ("model_outputs[*].model_output", "choices[*].message")
+_LISTS_OF_RESPONSES = (
+    "model_outputs[*].model_output",
+    "model_outputs",
+    "choices[*].message",
+    "outputs[*].text",
+    "outputs",
+)
 """The paths of a list of responses, for a row without a field that is named as a response."""
 _DERIVED = (*DERIVATIONS, "messages")
 """Fields that may hold a derivation, of which only the answer that it states counts."""

@@ -17,6 +17,11 @@ _SHOWN = 12
 class BadRowError(Exception):
     """A row is not a problem, or not a response."""
 
+    @property
+    def kind(self) -> str:
+        """Return what is equal in two rows that are bad for one reason."""
+        return str(self)
+
 
 class Step(NamedTuple):
     """A step of a path: either a name or the text in brackets, and None for the other."""

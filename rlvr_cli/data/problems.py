@@ -3,7 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
 from pathlib import Path
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Draw = tuple[int, int]
 """A place in the order of problems, and the problem there."""
-_SHOWN_BAD_LINES = 5
+_SHOWN_BAD_GOLDS = 5
+_SHOWN_REASONS = 5
+"""Different reasons for bad rows in a message at most."""
 _SHOWN_VALUES = 20
 _SHORT = 60
 """Characters of the name of a problem, or of a gold answer that cannot be read, in a message."""
@@ -65,6 +67,13 @@ class ProblemSet:
     """The form by which answers are judged. None means the form that the template asks for."""
     fields_read: str = ""
     """The fields that were read, in words."""
+    other_ids: Mapping[str, str] = field(default_factory=dict)
+    """The id of a problem by what else names it."""
+
+    @property
+    def has_texts(self) -> bool:
+        """Return whether the texts of the problems are known, and not their gold answers alone."""
+        return any(problem.problem for problem in self.problems)
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -272,6 +281,21 @@ def _shuffled(size: int, seed: int, epoch: int) -> list[int]:
     return order
 
 
+@dataclass
+class _BadRows:
+    """Rows that are bad for one reason: the place of the first one, and how many there are."""
+
+    place: str
+    reason: BadRowError
+    count: int = 1
+
+    def __str__(self) -> str:
+        text = f"{self.place}: {self.reason}"
+        if self.count > 1:
+            text += f" (and {self.count - 1} more for this reason)"
+        return text
+
+
 def read_rows(
     rows: Iterable[SourceRow],
     read: Callable[[str, int, object], T | None],
@@ -280,10 +304,10 @@ def read_rows(
 ) -> Iterator[T]:
     """Yield what `read` returns for the rows, without None, until there are `limit` values.
 
-    Rows for which it raises BadRowError are reported on stderr with their line. Unless `skip_bad`,
-    they raise UserError at the end.
+    Rows for which it raises BadRowError are reported on stderr, each reason once with its first
+    line. Unless `skip_bad`, they raise UserError at the end.
     """
-    first_reasons: list[tuple[str, BadRowError]] = []
+    by_kind: dict[str, _BadRows] = {}
     bad = 0
     count = 0
     for rows_before, (place, number, row) in enumerate(rows):
@@ -299,17 +323,20 @@ def read_rows(
             value = read(place, number, row)
         except BadRowError as reason:
             bad += 1
-            if bad <= _SHOWN_BAD_LINES:
-                first_reasons.append((place, reason))
+            if reason.kind in by_kind:
+                by_kind[reason.kind].count += 1
+            elif len(by_kind) < _SHOWN_REASONS:
+                by_kind[reason.kind] = _BadRows(place, reason)
             continue
         if value is not None:
             count += 1
             yield value
     if not bad:
         return
-    messages = [f"{place}: {reason}" for place, reason in first_reasons]
-    if bad > len(messages):
-        messages.append(f"… and {bad - len(messages)} more")
+    messages = [str(rows_of_kind) for rows_of_kind in by_kind.values()]
+    rest = bad - sum(rows_of_kind.count for rows_of_kind in by_kind.values())
+    if rest:
+        messages.append(f"… and {rest} more")
     if skip_bad:
         messages.append(f"bad lines skipped: {bad}")
         LOG.warning("%s", "\n".join(messages))
@@ -329,15 +356,15 @@ def unreadable_golds(problems: Iterable[Problem], verifier: "Verifier") -> list[
 def warn_of_bad_golds(problems: Sequence[Problem], verifier: "Verifier", display: Display) -> None:
     """Warn of the first gold answers that the verifier cannot read. Their responses never count."""
     bad = unreadable_golds(problems, verifier)
-    for problem in bad[:_SHOWN_BAD_LINES]:
+    for problem in bad[:_SHOWN_BAD_GOLDS]:
         place = f"{problem.place}: " if problem.place else ""
         gold = (problem.answer or "")[:_SHORT]
         display.warn(
             f"{place}problem {problem.id[:_SHORT]}: the gold answer {gold!r} cannot be read: it is "
             "neither a value nor a few words"
         )
-    if len(bad) > _SHOWN_BAD_LINES:
-        display.warn(f"… and {len(bad) - _SHOWN_BAD_LINES} more gold answers")
+    if len(bad) > _SHOWN_BAD_GOLDS:
+        display.warn(f"… and {len(bad) - _SHOWN_BAD_GOLDS} more gold answers")
 
 
 def check_problems(

@@ -54,6 +54,10 @@ _PROCEDURAL = "procedural:chains"
 Split = Literal["train", "test"]
 
 
+class UnavailableSetError(UserError):
+    """A problem set that the hub does not give."""
+
+
 class ProblemSetSpec(BaseModel):
     """A YAML file of datasets_cfg or of the user."""
 
@@ -72,6 +76,8 @@ class ProblemSetSpec(BaseModel):
     fields: dict[FieldName, str] | None = None
     gold: GoldPlace | None = None
     prompt: str = DEFAULT_PROMPT
+    golds: str | None = None
+    """A table beside the YAML that has ids and gold answers alone (`data/packaged.py`)."""
     answer_format: Format | None = None
     """The form by which answers are judged. None means the form that the prompt asks for."""
 
@@ -160,12 +166,14 @@ def source_rows(
         return numbered(source, gym.generated_problems(source, split))
     if spec.source.endswith(FILE_TYPES):
         return file_rows(Path(source).parent / spec.source)
-    if root is None:
-        return _hub_rows(source, spec, (spec.splits or {}).get(known_split, split))
     # A copy is NAME_SPLIT.jsonl or NAME/SPLIT.jsonl, and NAME.jsonl if there is only one split.
     stems = [f"{source}_{split}", f"{source}/{split}"]
     if splits == [split]:
         stems.append(source)
+    if root is None:
+        split_there = (spec.splits or {}).get(known_split, split)
+        stem = source if splits == [split] else f"{source}_{split}"
+        return _hub_rows(spec, split_there, copy=f"{stem}.jsonl")
     for stem in stems:
         for suffix in COPIES:
             path = Path(root) / f"{stem}{suffix}"
@@ -192,7 +200,8 @@ def numbered(name: str, rows: Iterable[object], first: int = 1) -> Iterator[Sour
         yield f"{name}:{number}", number, row
 
 
-def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow]:
+def _hub_rows(spec: ProblemSetSpec, split: str, copy: str) -> Iterator[SourceRow]:
+    """Yield the rows of a set of the hub. `copy` is the name that a local copy would have."""
     import datasets
     import huggingface_hub
 
@@ -204,8 +213,7 @@ def _hub_rows(name: str, spec: ProblemSetSpec, split: str) -> Iterator[SourceRow
         if Path(spec.source).parent.is_dir():
             raise UserError(f"{shortened(spec.source)}: no such file") from None
         reason = str(error).strip().split("\n")[0]
-        copy = f"{name}_{split}.jsonl" if name != spec.source else f"{name}.jsonl"
-        raise UserError(
+        raise UnavailableSetError(
             f"{spec.source}: the problem set cannot be loaded from the hub ({reason}); save a copy "
             f"as DIR/{copy} and add --set data.root=DIR, or give a .jsonl, .parquet or .csv file"
         ) from None

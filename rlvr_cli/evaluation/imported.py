@@ -3,11 +3,12 @@
 import hashlib
 import json
 import os
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import get_args
@@ -24,7 +25,7 @@ from rlvr_cli.core.files import (
 )
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG
-from rlvr_cli.core.text import plural, shortened
+from rlvr_cli.core.text import is_too_deep, plural, shortened
 from rlvr_cli.core.types import (
     FAILURE,
     PROBLEM_SET,
@@ -84,6 +85,9 @@ OTHER_REASONS = {
 """Finish reasons that are known not to mean cut off or failed."""
 NO_ERROR = {"", "false", "n/a", "nan", "no", "none", "null", "ok"}
 """What programs write into the field of an error for a response without error."""
+STDIN = "-"
+_FIRST_ROWS = 50
+"""Rows that tell of which shape a file is, and which fields it has."""
 _BATCH = 512
 """Responses that are judged between two ticks of the progress bar."""
 _SHOWN_REASONS = 5
@@ -92,43 +96,147 @@ _NUMBER_DIGITS = 12
 _MOST_TOKENS = 1 << 31
 
 
+@dataclass(frozen=True)
+class ResponseSource:
+    """A file of responses that a command names."""
+
+    path: str
+    """`-` is stdin."""
+    file_name: str
+    """The file's name, as that of the model if neither the user nor a row names one."""
+    model: str | None = None
+    """The name of the model of all its rows, if the user gave one."""
+
+
+@dataclass(frozen=True)
+class ResponseFile:
+    """A file of responses that is open."""
+
+    source: ResponseSource
+    name: str
+    """The file as messages name it."""
+    shape: Shape
+    first_rows: Sequence[object]
+    rows: Iterator[SourceRow]
+    """All rows, with the first ones."""
+
+    def has(self, path: str) -> bool:
+        """Return whether one of the first rows has something at a path."""
+        return any(value_at(row, path) is not None for row in self.first_rows)
+
+
+def response_sources(texts: Sequence[str]) -> list[ResponseSource]:
+    """Read files that are written as `FILE` or `NAME=FILE`. A file whose name has an equals sign is
+    that file. Raises UserError if a file is named twice, also by a link or another path."""
+    parts = [_name_and_path(text) for text in texts]
+    paths = [path for _, path in parts]
+    refuse_repeated(paths)
+    file_names = source_names(paths)
+    return [
+        ResponseSource(path=path, file_name=file_name, model=model)
+        for (model, path), file_name in zip(parts, file_names, strict=True)
+    ]
+
+
+def _name_and_path(text: str) -> tuple[str | None, str]:
+    """Split `NAME=FILE` at the first equals sign that a file stands behind."""
+    if "=" not in text or Path(text).exists():
+        return None, text
+    for sign in re.finditer("=", text):
+        name = text[: sign.start()].strip()
+        path = text[sign.end() :]
+        if path == STDIN or Path(path).exists():
+            if not name:
+                raise UserError(f"--responses {shortened(text)}: write NAME=FILE, or FILE alone")
+            return name, path
+    _, _, path = text.partition("=")
+    raise UserError(f"--responses {shortened(text)}: no such file as {shortened(path)}")
+
+
+def open_responses(source: ResponseSource, rows: Iterable[object] | None = None) -> ResponseFile:
+    """Open a file of responses, or stdin, whose place `rows` take. Raises UserError if it cannot be
+    read."""
+    if source.path == STDIN and rows is not None:
+        name = "rows"
+        source_rows = numbered(name, rows)
+    elif source.path == STDIN:
+        name = "stdin"
+        source_rows = json_rows(name, sys.stdin.buffer)
+    elif source.path.endswith(INSPECT_LOG):
+        name = source.path
+        source_rows = numbered(name, [inspect_log(Path(name))])
+    else:
+        name = source.path
+        source_rows = file_rows(Path(name))
+    first = list(islice(source_rows, _FIRST_ROWS))
+    values = [value for _, _, value in first if isinstance(value, dict)]
+    inside = rows_inside(values[0]) if values and len(first) == 1 else None
+    if inside is not None:
+        shape, rows_of_object = inside
+        source_rows = numbered(name, rows_of_object)
+        first = list(islice(source_rows, _FIRST_ROWS))
+        values = [value for _, _, value in first if isinstance(value, dict)]
+    else:
+        shape = shape_of(values[0]) if values else PLAIN
+    return ResponseFile(
+        source=source,
+        name=name,
+        shape=shape,
+        first_rows=[value for value in values if not is_too_deep(value)],
+        rows=chain(first, source_rows),
+    )
+
+
+def fields_of_files(
+    files: Sequence[ResponseFile], fields: Mapping[FieldName, str]
+) -> list[dict[FieldName, str]]:
+    """Return the user's paths of the fields for each file: those that it has, and a path that no
+    file has for all of them."""
+    by_file: list[dict[FieldName, str]] = [{} for _ in files]
+    for field, path in fields.items():
+        owners = [(field, path) == ("id", ORDER) or file.has(path) for file in files]
+        for paths, is_owner in zip(by_file, owners, strict=True):
+            if is_owner or not any(owners):
+                paths[field] = path
+    return by_file
+
+
 def read_responses(
-    source: str,
+    source: str | ResponseFile,
     limit: int | None,
     skip_bad: bool,
     fields: Mapping[FieldName, str] | None = None,
     golds: ProblemSet | None = None,
-    model: str | None = None,
     say: Callable[[str], None] = lambda line: None,
-    rows: Iterable[object] | None = None,
 ) -> list[Response]:
-    """Read the rows of a file, or of stdin if `source` is `-`, whose place `rows` take.
+    """Read the rows of a file, or of stdin if `source` is `-`.
 
     A row has an `answer` and a `response`, which is a text or a list of texts. Rows with the same
     `id`, or without one with the same `problem`, are of one problem. With `golds` each row is of a
-    problem of that set, found by its id or its text. Rows that name no model are of `model`, which
-    is the file's name by default. The first `limit` problems of each label are read. `say`
+    problem of that set, found by its id or its text. Rows that name no model are of the file's
+    name. The first `limit` problems of each label are read. `say`
     gets a line on what was read, and how. A failure is a response that `has_failed`, without a
-    text. Raises UserError if the source cannot be read or is empty.
+    text. Raises UserError if the source cannot be read or is empty, or if rows of several models
+    are to have one name.
     """
-    if source == "-" and rows is not None:
-        name = "rows"
-        source_rows = numbered(name, rows)
-    elif source == "-":
-        name = "stdin"
-        source_rows = json_rows(name, sys.stdin.buffer)
-    elif source.endswith(INSPECT_LOG):
-        name = source
-        source_rows = numbered(name, [inspect_log(Path(source))])
-    else:
-        name = source
-        source_rows = file_rows(Path(source))
-    shape, source_rows = _recognized(name, source_rows)
-    reader = ResponseReader(model or source_names([source])[0], fields, golds, shape)
-    parts = read_rows(source_rows, reader.read, limit=None, skip_bad=skip_bad)
+    file = source
+    if not isinstance(file, ResponseFile):
+        (requested,) = response_sources([file])
+        file = open_responses(requested)
+    name = file.name
+    reader = ResponseReader(
+        file.source.file_name, fields, golds, file.shape, named=file.source.model
+    )
+    parts = read_rows(file.rows, reader.read, limit=None, skip_bad=skip_bad)
     responses = [response for part in parts for response in part]
-    if source != "-":
-        _warn_if_changed(Path(source))
+    if file.source.path != STDIN:
+        _warn_if_changed(Path(file.source.path))
+    if len(reader.renamed) > 1:
+        models = ", ".join(shortened(model) for model in sorted(reader.renamed)[:_SHOWN_REASONS])
+        raise UserError(
+            f"{name}: its rows are of several models ({models}), which cannot all be "
+            f"{file.source.model}: leave {file.source.model}= out"
+        )
     if not responses:
         raise UserError(f"{name}: no responses in it; one JSON object a line is expected")
     if reader.index is not None:
@@ -145,19 +253,6 @@ def read_responses(
     say(f"{name}: {reader.summary(responses)}")
     _warn_of_unknown_reasons(name, responses)
     return responses if limit is None else _first_problems(responses, limit)
-
-
-def _recognized(name: str, rows: Iterator[SourceRow]) -> tuple[Shape, Iterator[SourceRow]]:
-    """Return the shape of a file, and its rows, which may be inside a single object."""
-    first_rows = list(islice(rows, 2))
-    values = [value for _, _, value in first_rows if isinstance(value, dict)]
-    if not values:
-        return PLAIN, chain(first_rows, rows)
-    inside = rows_inside(values[0]) if len(first_rows) == 1 else None
-    if inside is None:
-        return shape_of(values[0]), chain(first_rows, rows)
-    shape, rows_of_object = inside
-    return shape, numbered(name, rows_of_object)
 
 
 class _About(BaseModel):
@@ -191,8 +286,8 @@ class _About(BaseModel):
 class ResponseReader:
     """Reads rows as responses: to the problems of a named set, or each to its row's own problem.
 
-    `model` names the model of rows that name none, `fields` are the user's paths of the fields,
-    `golds` is the named set, and `shape` is that of the file.
+    `model` names the model of rows that name none, and `named` that of all rows. `fields` are the
+    user's paths of the fields, `golds` is the named set, and `shape` is that of the file.
     """
 
     def __init__(
@@ -201,8 +296,12 @@ class ResponseReader:
         fields: Mapping[FieldName, str] | None = None,
         golds: ProblemSet | None = None,
         shape: Shape = PLAIN,
+        named: str | None = None,
     ) -> None:
         self.model = model
+        self.named = named
+        self.renamed: set[str] = set()
+        """The names of models in the rows, if `named` is in their place."""
         self.golds = golds
         self.shape = shape
         paths = dict(fields or {})
@@ -336,8 +435,13 @@ class ResponseReader:
     def _label(self, row: JsonObject, file: str) -> Label:
         """Return the label of a row, with the set's or the file's name if it names no set."""
         default = file if self.golds is None else self.golds.name
-        model = _first_value(row, field_paths(self.shape, "model"))[1] or self.model
-        return Label(str(model), str(row.get(PROBLEM_SET) or default))
+        _, model = _first_value(row, field_paths(self.shape, "model"))
+        if self.named is not None and model:
+            self.renamed.add(str(model))
+        return Label(
+            model=str(self.named or model or self.model),
+            data=str(row.get(PROBLEM_SET) or default),
+        )
 
 
 def _identified(row_problem: Problem, file: str, number: int) -> Problem:

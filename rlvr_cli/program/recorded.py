@@ -14,16 +14,20 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.limits import usable_cores
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Label, Problem, Response, by_key
+from rlvr_cli.data.packaged import packaged_golds
 from rlvr_cli.data.problems import ProblemSet, check_problems, load_problems, warn_of_bad_golds
+from rlvr_cli.data.sources import UnavailableSetError
 from rlvr_cli.evaluation.figures import field_value
 from rlvr_cli.evaluation.fingerprint import data_hash, fingerprint, judging_by
 from rlvr_cli.evaluation.imported import (
+    ResponseFile,
+    fields_of_files,
     judged,
+    open_responses,
     origin_of,
     read_responses,
-    refuse_repeated,
+    response_sources,
     row_format,
-    source_names,
 )
 from rlvr_cli.evaluation.publish import ReportOptions
 from rlvr_cli.evaluation.report import check_fields
@@ -49,15 +53,11 @@ def score(
     `golds` may name the problem set that has their gold answers. `rows` take the place of stdin.
     Raises UserError for rows that cannot be judged.
     """
-    refuse_repeated(sources)
+    files = [open_responses(source, rows) for source in response_sources(sources)]
     data = config.data
-    gold_set = None
-    if golds:
-        gold_set = load_problems(
-            canonical(golds[0]), data.split or "test", root=data.root, skip_bad=data.skip_bad
-        )
     readings: list[str] = []
-    rows_read = _read(sources, data, gold_set, readings.append, rows)
+    gold_set = _gold_set(canonical(golds[0]), data, readings.append) if golds else None
+    rows_read = _read(files, data, gold_set, readings.append)
     responses = [response for response in rows_read if not response.has_failed]
     if not responses:
         raise UserError(f"no response to judge: {_in_words(rows_read)}")
@@ -174,25 +174,38 @@ def _respond(
     return {}
 
 
+def _gold_set(source: str, data: DataConfig, say: Callable[[str], None]) -> ProblemSet:
+    """Load the problem set that has the gold answers. If the hub does not give it, those that come
+    with the package are taken. Raises UserError without any."""
+    try:
+        return load_problems(source, data.split or "test", root=data.root, skip_bad=data.skip_bad)
+    except UnavailableSetError:
+        gold_set = packaged_golds(source)
+        if gold_set is None:
+            raise
+    say(
+        f"{source}: the hub does not give it; ids and gold answers are those of the package, and "
+        "rows are joined by id or exact text"
+    )
+    return gold_set
+
+
 def _read(
-    sources: Sequence[str],
+    files: Sequence[ResponseFile],
     data: DataConfig,
     gold_set: ProblemSet | None,
     say: Callable[[str], None],
-    rows: Iterable[object] | None,
 ) -> list[Response]:
     """Read the responses of all files, and say how each was read."""
     responses: list[Response] = []
-    for source, name in zip(sources, source_names(sources), strict=True):
+    for file, fields in zip(files, fields_of_files(files, data.fields), strict=True):
         responses += read_responses(
-            source,
+            file,
             limit=data.limit,
             skip_bad=data.skip_bad,
-            fields=data.fields,
+            fields=fields,
             golds=gold_set,
-            model=name,
             say=say,
-            rows=rows,
         )
     return responses
 
