@@ -233,9 +233,7 @@ def _one_weight_at_a_time() -> Iterator[None]:
         yield
 
 
-def _load_merged(
-    name: str, directory: Path, on_cpu: bool, dtype: str, shards: bool
-) -> LoadedModel:
+def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str, shards: bool) -> LoadedModel:
     """Load the model that a checkpoint's adapter belongs to, and merge the adapter into it."""
     from rlvr_cli.model import adapter
 

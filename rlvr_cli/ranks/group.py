@@ -230,7 +230,7 @@ def keeping_shards() -> Iterator[None]:
 
 
 def _first_dimension_shard(tensor: Tensor) -> DTensor:
-    """Return this process's rows of a tensor on the CPU, copied, as part of a tensor of them all."""
+    """Return this process's rows of a tensor on the CPU, copied, as part of the whole tensor."""
     mesh = init_device_mesh("cpu", (world(),))
     chunks = tensor.chunk(world())
     rows = chunks[rank()] if rank() < len(chunks) else tensor[:0]
@@ -294,7 +294,7 @@ def _sharded_places(unit: Module) -> list[_Place]:
 
 
 def make_whole(root: Module, device: torch.device | None = None) -> None:
-    """Gather for good the weights that `gather_in_passes` gathers, on the device if one is named."""
+    """Gather for good the weights of `gather_in_passes`, on the device if one is named."""
     full_parameters: dict[int, Parameter] = {}
     for unit in root.modules():
         if not hasattr(unit, _SHARDED_UNIT):
