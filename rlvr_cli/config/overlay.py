@@ -9,12 +9,13 @@ from typing import Any, get_args, get_origin
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.settings import (
+    CUSTOM,
+    FORMER_CUSTOM,
     NONE,
-    OWN,
     Choice,
     Kinds,
     Section,
-    is_own_function,
+    is_custom_function,
     is_section,
     kinds,
     leaves,
@@ -52,8 +53,8 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
             _set_choice(values, name, value, choices, is_optional=NoneType in get_args(annotation))
             return
         if choices:
-            is_own = values.get(f"{name}.kind") == OWN
-            if is_own and rest[0] not in choices[OWN].model_fields:
+            is_custom = values.get(f"{name}.kind") == CUSTOM
+            if is_custom and rest[0] not in choices[CUSTOM].model_fields:
                 assign(root, values, f"{name}.settings.{'.'.join(rest)}", value)
                 return
             section = _chosen_section(values, name, rest, choices)
@@ -114,13 +115,16 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
         values[name] = None
         return
     function = None
-    if OWN in choices and value not in choices and is_own_function(value, name.rpartition(".")[2]):
-        function = value
-        value = OWN
+    if CUSTOM in choices:
+        if value == FORMER_CUSTOM:
+            value = CUSTOM
+        elif value not in choices and is_custom_function(value, name.rpartition(".")[2]):
+            function = value
+            value = CUSTOM
     if not isinstance(value, str) or value not in choices:
         words = [*choices, NONE] if is_optional else [*choices]
-        if OWN in choices:
-            words[words.index(OWN)] = "FILE.py:NAME of your own"
+        if CUSTOM in choices:
+            words[words.index(CUSTOM)] = "a custom FILE.py:NAME"
         raise UserError(f"{name} cannot be {format_value(value)}; choose from {', '.join(words)}")
     if previous is None or choices[previous] is not choices[value]:
         drop(values, name)
@@ -129,7 +133,7 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
     values[f"{name}.kind"] = value
     if function is not None:
         values[f"{name}.function"] = function
-    elif f"{name}.function" in values and value != OWN:
+    elif f"{name}.function" in values and value != CUSTOM:
         values[f"{name}.function"] = None
     if number is not None:
         values[f"{name}.{first.number}"] = number

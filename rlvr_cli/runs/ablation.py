@@ -287,7 +287,7 @@ def _begin(run: Path, options: Iterable[str], seed: int, steps: int) -> list[str
 
 def _resume(run: Path, config: Config) -> list[str]:
     """Return the options of `rlvr train` that go on with a run, and name the plan's own code."""
-    functions = config.algorithm.own_functions.items()
+    functions = config.algorithm.custom_functions.items()
     code = [f"--set=algorithm.{name}={spec}" for name, spec in functions]
     if any(term.is_user_code for term in config.reward.terms):
         code += [f"--reward={text}" for text in config.reward.functions]

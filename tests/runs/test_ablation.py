@@ -192,7 +192,7 @@ def test_what_could_be_seen_is_said_once_two_seeds_have_ended(tmp_path):
         ("""'reward.functions=["bad.py:reward"]'""", r"arm mine: reward bad\.py:reward: .*not so"),
     ],
 )
-def test_the_own_functions_of_every_arm_are_tried_before_a_run(
+def test_the_custom_functions_of_every_arm_are_tried_before_a_run(
     tmp_path, monkeypatch, settings, says
 ):
     monkeypatch.chdir(tmp_path)
