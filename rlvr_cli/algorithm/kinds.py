@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field
 
-from rlvr_cli.core.settings import Choice, OwnChoice, Values, setting
+from rlvr_cli.core.settings import Choice, CustomChoice, Values, setting
 
 ByKind = Field(discriminator="kind")
 Gamma = Annotated[float, Field(gt=0, le=1)]
@@ -105,11 +105,11 @@ class Divergence(Advantage):
     kind: Literal["divergence"]
 
 
-class OwnAdvantage(OwnChoice, Advantage):
-    """An estimator of one's own, called as those of `group_advantage.GROUP_ADVANTAGES` or, for each
+class CustomAdvantage(CustomChoice, Advantage):
+    """A custom estimator, called as those of `group_advantage.GROUP_ADVANTAGES` or, for each
     token, `TOKEN_ADVANTAGES` are."""
 
-    kind: Literal["own"] = "own"
+    kind: Literal["custom"] = "custom"
     baselines: ClassVar[dict[str, bool]] = {}
     """Whether a function gave 0 for equal rewards when it was tried (`parts.load_parts`)."""
     per: Literal["response", "token"] = "response"
@@ -215,10 +215,10 @@ class Gmpo(Surrogate):
     """Upper clip of a token's ratio, exp(high)."""
 
 
-class OwnSurrogate(OwnChoice, Surrogate):
-    """An objective of one's own, called as those of `objective.SURROGATES` are."""
+class CustomSurrogate(CustomChoice, Surrogate):
+    """A custom objective, called as those of `objective.SURROGATES` are."""
 
-    kind: Literal["own"] = "own"
+    kind: Literal["custom"] = "custom"
     per: Literal["token", "response"] = "token"
     """What has one ratio. One of a whole response needs one advantage per response."""
 
@@ -325,11 +325,11 @@ class KL(Choice):
     value of k3 and the gradient of k2."""
 
     number: ClassVar[str] = "coef"
-    kind: Literal["k1", "k2", "k3", "k3_k2", "own"] = "k3"
+    kind: Literal["k1", "k2", "k3", "k3_k2", "custom"] = "k3"
     function: str | None = None
-    """Estimator of one's own, called as those of `kl.ESTIMATORS` are. None means the kind."""
+    """Custom estimator, called as those of `kl.ESTIMATORS` are. None means the kind."""
     settings: Values = setting({})
-    """Keyword arguments of an estimator of one's own."""
+    """Keyword arguments of a custom estimator."""
     coef: float = Field(0.04, gt=0)
     """Coefficient of the penalty."""
     place: Literal["loss", "reward"] = "loss"
@@ -374,10 +374,10 @@ class Mixed(GroupFilter):
         return {"metric": self.metric}
 
 
-class OwnFilter(OwnChoice, GroupFilter):
-    """A filter of one's own, called as those of `group_filter.FILTERS` are."""
+class CustomFilter(CustomChoice, GroupFilter):
+    """A custom filter, called as those of `group_filter.FILTERS` are."""
 
-    kind: Literal["own"] = "own"
+    kind: Literal["custom"] = "custom"
 
 
 class SoftOverlong(Choice):

@@ -9,12 +9,13 @@ from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.settings import (
+    CUSTOM,
+    FORMER_CUSTOM,
     NONE,
-    OWN,
     Choice,
     Kinds,
     Section,
-    is_own_function,
+    is_custom_function,
     is_section,
     kinds,
     leaves,
@@ -51,8 +52,8 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
             _set_choice(values, name, value, choices, is_optional=NoneType in get_args(annotation))
             return
         if choices:
-            is_own = values.get(f"{name}.kind") == OWN
-            if is_own and rest[0] not in choices[OWN].model_fields:
+            is_custom = values.get(f"{name}.kind") == CUSTOM
+            if is_custom and rest[0] not in choices[CUSTOM].model_fields:
                 assign(root, values, f"{name}.settings.{'.'.join(rest)}", value)
                 return
             section = _chosen_section(values, name, rest, choices)
@@ -111,8 +112,10 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
         default = first.model_fields["kind"].default
         kind = NONE if value == 0 else previous_kind or default
         fields = {first.number: value}
-    elif OWN in choices and not is_kind and is_own_function(value, name.rpartition(".")[2]):
-        kind = OWN
+    elif CUSTOM in choices and value == FORMER_CUSTOM:
+        kind = CUSTOM
+    elif CUSTOM in choices and not is_kind and is_custom_function(value, name.rpartition(".")[2]):
+        kind = CUSTOM
         fields = {"function": value}
     if is_optional and kind in (None, NONE):
         drop(values, name)
@@ -120,14 +123,14 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
         return
     if not isinstance(kind, str) or kind not in choices:
         words = [*choices, NONE] if is_optional else [*choices]
-        if OWN in choices:
-            words[words.index(OWN)] = "FILE.py:NAME of your own"
+        if CUSTOM in choices:
+            words[words.index(CUSTOM)] = "a custom FILE.py:NAME"
         raise UserError(f"{name} cannot be {format_value(kind)}; choose from {', '.join(words)}")
     if previous_kind is None or choices[previous_kind] is not choices[kind]:
         drop(values, name)
         defaults = choices[kind].model_construct(kind=kind).model_dump()
         values.update(leaves(defaults, f"{name}."))
-    if kind != OWN and f"{name}.function" in values:
+    if kind != CUSTOM and f"{name}.function" in values:
         fields["function"] = None
     for field, entry in {"kind": kind, **fields}.items():
         values[f"{name}.{field}"] = entry

@@ -237,7 +237,7 @@ class Config(Section):
     """All settings of a run, as they are saved."""
 
     algo: str = setting("dapo", flag="--algo", metavar="NAME|FILE.yaml", resets="algorithm")
-    """Algorithm: a preset of `rlvr train --list`, or your own YAML file."""
+    """Algorithm: a preset of `rlvr train --list`, or a custom YAML file."""
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
     """Number of training steps."""
     seed: int = setting(
@@ -311,7 +311,7 @@ class Config(Section):
             raise ValueError(
                 "--answers none with a reward or an algorithm that compares with a gold answer "
                 "(math, format, likelihoods of right responses): take --reward majority or a "
-                "function of your own"
+                "custom function"
             )
         if self.lora.rank is None and self.optim.weights == "float16":
             raise ValueError(

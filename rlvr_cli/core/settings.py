@@ -95,9 +95,11 @@ class Choice(Section):
 
 
 Values = dict[str, bool | int | float | str]
-"""The settings of a user's function: its keyword arguments."""
-OWN = "own"
-"""The kind of a choice that names a user's function."""
+"""The settings of a custom function: its keyword arguments."""
+CUSTOM = "custom"
+"""The kind of a choice that names a custom function."""
+FORMER_CUSTOM = "own"
+"""The name of that kind in files of earlier versions, which is still read."""
 
 
 ENTRY_POINTS = {
@@ -110,8 +112,8 @@ ENTRY_POINTS = {
 """The entry points at which an installed package names functions for a choice."""
 
 
-def is_own_function(value: object, choice: str) -> bool:
-    """Return whether a text names a user's function for a choice.
+def is_custom_function(value: object, choice: str) -> bool:
+    """Return whether a text names a custom function for a choice.
 
     It does as FILE.py:NAME, as MODULE:NAME or as an entry point.
     """
@@ -120,8 +122,8 @@ def is_own_function(value: object, choice: str) -> bool:
     return ":" in value or value in entry_points(group=ENTRY_POINTS[choice]).names
 
 
-class OwnChoice(Choice):
-    """A user's function, by FILE.py:NAME, MODULE:NAME or the name of an entry point."""
+class CustomChoice(Choice):
+    """A custom function, by FILE.py:NAME, MODULE:NAME or the name of an entry point."""
 
     function: str
     """The function, as FILE.py:NAME, MODULE:NAME or an entry point."""

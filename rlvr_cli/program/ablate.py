@@ -184,7 +184,7 @@ def _resolved(
 ) -> Config:
     """Return the configuration of an arm.
 
-    An arm with an algorithm of its own takes nothing of the base's. Files with the user's functions
+    An arm with an algorithm of its own takes nothing of the base's. Files with custom functions
     are pinned to their present text, so that no two versions are compared as one.
     """
     inherited = list(base_settings)
@@ -202,8 +202,8 @@ def _resolved(
 
 
 def _sources(config: Config) -> list[str]:
-    """Return the settings that name the SHA-256 of each file with a user's function."""
-    functions = {f"algorithm.sources.{k}": v for k, v in config.algorithm.own_functions.items()}
+    """Return the settings that name the SHA-256 of each file with a custom function."""
+    functions = {f"algorithm.sources.{k}": v for k, v in config.algorithm.custom_functions.items()}
     for term in config.reward.terms:
         functions[f"reward.sources.{term.name}"] = term.spec
     sources = []
@@ -230,7 +230,7 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
 
 
 def try_functions(plan: AblationPlan) -> None:
-    """Load and try the functions of the user's own that the arms name. Raises UserError, which
+    """Load and try the custom functions that the arms name. Raises UserError, which
     names the arm, for one that fails: its runs would, after those of other arms."""
     for name, config in plan.arms.items():
         try:

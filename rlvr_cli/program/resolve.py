@@ -210,7 +210,7 @@ def _refuse_code_of(saved: Iterable[Assignment]) -> None:
 
 def _refuse_functions_of(resolved: config.Config, values: Mapping[str, object], run: Path) -> None:
     """Raise UserError if the algorithm has a function that only the run's directory names."""
-    functions = resolved.algorithm.own_functions
+    functions = resolved.algorithm.custom_functions
 
     def is_named(name: str, spec: str) -> bool:
         key = f"algorithm.{name}"
@@ -280,24 +280,24 @@ def load_again(
     assignments = _flags_and_sets(flags, sets)
     saved = config.run_layer(run, "--resume")
     values = {key: value for key, value, _ in saved}
-    own_code = [  # the run's own, given once more
+    repeated_code = [  # the run's own, given once more
         key
         for key, value in flags.items()
         if config.SETTINGS[key].use.names_code
         and list(value) == values.get(key, config.SETTINGS[key].default)
     ]
-    assignments = [item for item in assignments if item.key not in own_code]
-    _refuse_code_of(item for item in saved if item.key not in own_code)
+    assignments = [item for item in assignments if item.key not in repeated_code]
+    _refuse_code_of(item for item in saved if item.key not in repeated_code)
     assigned = {key: value for key, value, _ in assignments}
     begun_with = config.resolve(saved)
     _refuse_functions_of(begun_with, assigned, run)
-    repeated = begun_with.algorithm.own_functions
+    repeated = begun_with.algorithm.custom_functions
     assignments = [
         item
         for item in assignments
         if item.value is None or repeated.get(item.key.removeprefix("algorithm.")) != item.value
     ]
-    if repeated:  # the settings of one's own functions are given again with their names
+    if repeated:  # the settings of custom functions are given again with their names
         assignments = [
             item
             for item in assignments

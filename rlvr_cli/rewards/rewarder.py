@@ -1,4 +1,4 @@
-"""Reward judged responses, by the verdict and by the user's functions."""
+"""Reward judged responses, by the verdict and by custom functions."""
 
 import json
 import math
@@ -167,7 +167,7 @@ class Rewarder:
             self._callees.append(_Callee(term, number, about, ask, place))
 
     def start(self, problem: Problem, responses: Sequence[str]) -> list[Pending]:
-        """Start the user's functions on the responses to a problem, without waiting for workers and
+        """Start the custom functions on the responses to a problem, without waiting for workers and
         coroutines."""
         return [
             task for callee in self._callees for task in self._start(callee, problem, responses)

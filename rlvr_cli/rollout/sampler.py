@@ -78,7 +78,7 @@ class Sampler:
     ) -> Iterator[tuple[int, Group]]:
         """Yield this process's groups, each as (prompt index, group), in the order of sampling.
 
-        The user's functions run on a group while the next ones are sampled. Without a rewarder the
+        The custom functions run on a group while the next ones are sampled. Without a rewarder the
         verdicts alone are rewarded.
         """
         indices = share(range(len(prompts)))

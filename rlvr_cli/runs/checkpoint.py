@@ -20,7 +20,7 @@ from rlvr_cli.core import files
 from rlvr_cli.core.carried import CarriedGroup
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, parse_json
-from rlvr_cli.core.settings import leaves
+from rlvr_cli.core.settings import CUSTOM, FORMER_CUSTOM, leaves
 from rlvr_cli.core.stored import Count, Finite, Stored
 from rlvr_cli.core.text import first_mistake, format_value, one_line
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
@@ -376,7 +376,8 @@ def restore(trainer: Trainer, state: State) -> None:
     settings = computing_settings(config)
     stored = RUN_VALUES.validate_python(state.values)
     for key in dict.fromkeys([*settings, *stored.settings]):
-        if settings.get(key) != stored.settings.get(key):
+        pair = (settings.get(key), stored.settings.get(key))
+        if pair[0] != pair[1] and pair != (CUSTOM, FORMER_CUSTOM):
             raise OtherRunError(_edited(key, settings, stored.settings))
     prompts = f"the problems of {', '.join(config.data.sources)}, or prompts"
     if config.data.date is not None:

@@ -115,7 +115,7 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
             notes[term.name] = f" ({', '.join(parts)})"
         terms = [f"{r.weight:g} x {r.name}{notes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))
-    for name, function in config.algorithm.own_functions.items():
+    for name, function in config.algorithm.custom_functions.items():
         sha = config.algorithm.sources[name][:8]
         display.say(name, f"{function} ({sha}), in the trainer's process, without limits")
 

@@ -346,7 +346,7 @@ def test_a_figure_is_no_reward_and_what_is_left_out_does_not_differ():
     assert (terms[0, 0, 0], terms[1, 0, 0].isnan()) == (1.0, True)
 
 
-def test_what_ones_own_reward_pays_without_a_verdict_is_not_judged():
+def test_what_a_custom_reward_pays_without_a_verdict_is_not_judged():
     group = make_group(0, RIGHT, RIGHT, LATE, Verdict.UNPARSEABLE_GOLD)
     metrics = rollout_metrics([paid(group, *({"my": 0.5} for _ in range(4)))])
     assert (metrics.pass_at_1, metrics.unjudged_share, metrics.reward) == (1.0, 0.5, 0.5)
