@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import KL, Correction, Critic, GeometricMask
-from rlvr_cli.algorithm.kl import ESTIMATORS, k1
+from rlvr_cli.algorithm.kinds import Correction, Critic, GeometricMask
+from rlvr_cli.algorithm.kl import ESTIMATORS, KL, k1
 from rlvr_cli.algorithm.objective import (
     AGGREGATIONS,
     IMPORTANCE_CORRECTIONS,

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 import torch
 
-from rlvr_cli.algorithm import kinds
+from rlvr_cli.algorithm import objective
 from rlvr_cli.algorithm.objective import (
     SURROGATES,
     LossDenominators,
@@ -36,15 +36,15 @@ from rlvr_cli.algorithm.objective import (
 )
 
 KINDS = (
-    kinds.Unclipped,
-    kinds.Clip,
-    kinds.DualClip,
-    kinds.Dppo,
-    kinds.SequenceClip,
-    kinds.Cispo,
-    kinds.Sapo,
-    kinds.Vespo,
-    kinds.Gmpo,
+    objective.Unclipped,
+    objective.Clip,
+    objective.DualClip,
+    objective.Dppo,
+    objective.SequenceClip,
+    objective.Cispo,
+    objective.Sapo,
+    objective.Vespo,
+    objective.Gmpo,
 )
 
 
