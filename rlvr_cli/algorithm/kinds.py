@@ -1,4 +1,4 @@
-"""Declare choices with their kinds, so that a setting without a meaning cannot be written.
+"""Declare choices with their kinds, so that no setting is without a meaning.
 
 The kinds of advantages, surrogates and KL estimators stand beside their functions, which `register`
 puts into a table (`token_advantage`, `group_advantage`, `objective`, `kl`).

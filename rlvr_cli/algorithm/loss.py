@@ -29,7 +29,7 @@ class TokenFigures:
     entropy: Tensor
     approx_kl: Tensor
     clip_fraction: Tensor
-    """1 where the bound of the ratio is at work."""
+    """1 where the ratio is bounded."""
     clip_fraction_low: Tensor
     clip_fraction_high: Tensor
     ref_kl: Tensor | None

@@ -79,8 +79,8 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
 
 
 def _chosen_section(values: Flat, name: str, rest: list[str], choices: Kinds) -> type[Choice]:
-    """Return the fields of the kind that is chosen. Raises UserError if there is no choice yet, or
-    if only other kinds have the field that is set."""
+    """Return the fields of the chosen kind. Raises UserError without a choice, or if only different
+    kinds have the field."""
     kind = values.get(f"{name}.kind")
     if kind is None:
         raise UserError(
@@ -178,7 +178,7 @@ def _nearest(section: type[Section], key: str, prefix: str, root: type[Section])
 
 
 def foreign_names() -> dict[str, list[str]]:
-    """Return the names that other programs have, by our name, or by a sentence if we have none."""
+    """Return the names that other programs have, by our name, or by a sentence for names that we lack."""
     file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
     names: dict[str, list[str]] = load_yaml(file.read_text(encoding="utf-8"))
     return names
