@@ -178,7 +178,7 @@ def _nearest(section: type[Section], key: str, prefix: str, root: type[Section])
 
 
 def foreign_names() -> dict[str, list[str]]:
-    """Return the names that other programs have, by our name, or by a sentence for names that we lack."""
+    """Return the names that other programs have, by our name or, without one, a sentence."""
     file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
     names: dict[str, list[str]] = load_yaml(file.read_text(encoding="utf-8"))
     return names
