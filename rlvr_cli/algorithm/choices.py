@@ -1,4 +1,4 @@
-"""The choices that make an algorithm, of the kinds in `kinds`, and the table of presets.
+"""The choices that make an algorithm, of the registered kinds, and the table of presets.
 Contradictions that can still be written are refused by name."""
 
 from importlib import resources
@@ -7,42 +7,33 @@ from typing import Annotated, Literal, get_args
 import yaml
 from pydantic import Field, model_validator
 
+from rlvr_cli.algorithm.group_advantage import GroupNormalized
 from rlvr_cli.algorithm.kinds import (
-    KL,
+    Advantage,
     AutoCorrection,
     ByKind,
-    Cispo,
-    Clip,
     Correction,
     Critic,
     CustomAdvantage,
     CustomFilter,
     CustomSurrogate,
-    Divergence,
-    Dppo,
-    DualClip,
-    Gae,
     GeometricMask,
-    Gmpo,
-    GroupBaseline,
-    GroupNormalized,
     IterativeReference,
-    Likelihood,
     MaskedWeights,
     MaskOverlong,
     Mixed,
-    Return,
-    Sapo,
-    SequenceClip,
     SequenceMask,
     SoftOverlong,
+    Surrogate,
     TruncatedWeights,
-    Unclipped,
-    Vespo,
 )
+from rlvr_cli.algorithm.kl import KL
+from rlvr_cli.algorithm.objective import Clip
+from rlvr_cli.algorithm.token_advantage import Gae
 from rlvr_cli.core.settings import (
     CUSTOM,
     ENTRY_POINTS,
+    ByRegisteredKind,
     CustomChoice,
     Section,
     Values,
@@ -57,25 +48,10 @@ Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant_l
 class Algorithm(Section):
     """All choices and numbers that make an algorithm: one row of the table of presets."""
 
-    advantage: Annotated[
-        Gae | GroupNormalized | GroupBaseline | Return | Likelihood | Divergence | CustomAdvantage,
-        ByKind,
-    ] = GroupNormalized()
+    advantage: Annotated[Advantage, ByRegisteredKind()] = GroupNormalized()
     whiten: bool = False
     """Whether to whiten advantages over all tokens, after the returns are taken."""
-    surrogate: Annotated[
-        Unclipped
-        | Clip
-        | DualClip
-        | Dppo
-        | SequenceClip
-        | Cispo
-        | Sapo
-        | Vespo
-        | Gmpo
-        | CustomSurrogate,
-        ByKind,
-    ] = Clip()
+    surrogate: Annotated[Surrogate, ByRegisteredKind()] = Clip()
     aggregation: Aggregation | str = "token_mean"
     """How the loss of a batch is averaged over its tokens and responses. FILE.py:NAME, MODULE:NAME
     or an entry point is a custom function."""

@@ -78,8 +78,8 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
 
 
 def _chosen_section(values: Flat, name: str, rest: list[str], choices: Kinds) -> type[Choice]:
-    """Return the fields of the kind that is chosen. Raises UserError if there is no choice yet, or
-    if only other kinds have the field that is set."""
+    """Return the fields of the chosen kind. Raises UserError without a choice, or if only different
+    kinds have the field."""
     kind = values.get(f"{name}.kind")
     if kind is None:
         raise UserError(

@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from types import NoneType
-from typing import Any, ClassVar, Literal, TypeGuard, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeGuard, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import PydanticUndefined
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticUndefined
+from pydantic_core.core_schema import tagged_union_schema
 
 NONE = "none"
 """The word for an optional choice that is not made. YAML's null means the same."""
@@ -72,6 +73,8 @@ class Choice(Section):
     literals of `kind`, and all of them have its fields."""
 
     kind: str
+    registered: ClassVar["Kinds"] = {}
+    """The kinds by name, of a base whose kinds `register` adds. A base has a mapping of its own."""
     number: ClassVar[str | None] = None
     """The field that a number in place of the choice sets. 0 unsets an optional choice."""
 
@@ -145,6 +148,38 @@ class CustomChoice(Choice):
 
 Kinds = dict[str, type[Choice]]
 """The kinds of a choice by name."""
+Table = dict[str, Callable[..., Any]]
+"""The functions of a choice by kind. Custom ones are added when they are loaded."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def register(table: Table, choice: type[Choice], kind: str | None = None) -> Callable[[F], F]:
+    """Return a decorator that puts a function into a table, and its kind into the choice's.
+
+    `choice` is the class with the fields that the function takes by name. A class of several kinds
+    names the one that the function computes.
+    """
+    name = kind or choice.model_fields["kind"].default
+
+    def add(function: F) -> F:
+        table[name] = function
+        choice.registered[name] = choice
+        return function
+
+    return add
+
+
+class ByRegisteredKind:
+    """Marks a choice that is checked by the fields of the kind that it names."""
+
+    def __get_pydantic_core_schema__(
+        self, base: type[Choice], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Return the schema of all the registered kinds of a base."""
+        schemas = {name: handler.generate_schema(kind) for name, kind in base.registered.items()}
+        return tagged_union_schema(
+            schemas, discriminator="kind", strict=False, from_attributes=True
+        )
 
 
 def setting(default: Any, **declared: Any) -> Any:
@@ -250,6 +285,8 @@ def is_section(annotation: object) -> TypeGuard[type[Section]]:
 def kinds(annotation: object) -> Kinds:
     """Return the kinds that a field of this type can take. Return {} if it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
+        if annotation.registered:
+            return {**annotation.registered}
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
     all_kinds: Kinds = {}
     for part in get_args(annotation):

@@ -73,12 +73,12 @@ class Problem:
 
     @property
     def problem_set(self) -> str:
-        """Return the name of its set, which is empty where there is only one."""
+        """Return the name of its set, which is empty for a single set."""
         return str(self.extra.get(PROBLEM_SET, ""))
 
     @property
     def row(self) -> JsonObject:
-        """Return the problem as a row: its own fields beside those of the data."""
+        """Return the problem as a row: its fields, then those of the data."""
         return {**self.extra, "id": self.id, "problem": self.problem, "answer": self.answer}
 
 
@@ -182,7 +182,7 @@ class Response:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Return its verdict, or None if it has none."""
+        """Return its verdict, or None before it is judged."""
         return None if self.verification is None else self.verification.verdict
 
     @property

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from rlvr_cli.algorithm.parts import load_parts
 from rlvr_cli.config import Config, flat_settings
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -28,6 +27,7 @@ from rlvr_cli.program.resolve import load, read_flags, shipped
 from rlvr_cli.program.train import load_training_problems
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.runs.ablation import ARM_NAME, AblationPlan, make_runs, probe
+from rlvr_cli.setup.parts import load_parts
 from rlvr_cli.show.ablation import publish_ablation
 
 _SEEDS = re.compile(r"\s*\d{1,9}\s*(,\s*\d{1,9}\s*)*", re.ASCII)

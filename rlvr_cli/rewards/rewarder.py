@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple, Self
 
-from rlvr_cli.algorithm.kinds import Advantage, Return, advantages_by_token
+from rlvr_cli.algorithm.kinds import Advantage, advantages_by_token
 from rlvr_cli.algorithm.reward import (
     BUILT_IN,
     MAJORITY,
@@ -19,6 +19,7 @@ from rlvr_cli.algorithm.reward import (
     RewardObjects,
     combine_rewards,
 )
+from rlvr_cli.algorithm.token_advantage import Return
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG

@@ -111,7 +111,7 @@ def open_session(
         config = plan.config.model_copy(update={"reward": RewardConfig()})
         rewarder = None
         if training:
-            from rlvr_cli.algorithm.parts import load_parts
+            from rlvr_cli.setup.parts import load_parts
 
             rewarder = stack.enter_context(_rewarder(plan.config, objects))
             config = with_values(plan.config, "reward", sources=rewarder.sources)

@@ -5,12 +5,11 @@ from typing import get_args
 
 import pytest
 
-from rlvr_cli.algorithm.advantage import TOKEN_ADVANTAGES
 from rlvr_cli.algorithm.choices import Aggregation, Algorithm
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
-from rlvr_cli.algorithm.kinds import KL
-from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS
+from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS, KL
 from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
+from rlvr_cli.algorithm.token_advantage import TOKEN_ADVANTAGES
 from rlvr_cli.core.settings import CUSTOM, kinds
 
 

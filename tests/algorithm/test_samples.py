@@ -5,7 +5,8 @@ import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import GroupNormalized, MaskOverlong, SoftOverlong
+from rlvr_cli.algorithm.group_advantage import GroupNormalized
+from rlvr_cli.algorithm.kinds import MaskOverlong, SoftOverlong
 from rlvr_cli.algorithm.reward import parse_rewards
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout

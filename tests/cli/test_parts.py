@@ -13,9 +13,9 @@ import yaml
 from conftest import invoke, refused
 from safetensors.torch import load_file
 
-from rlvr_cli.algorithm import parts
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.files import MANIFEST, sha256
+from rlvr_cli.setup import parts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rlvr-example"
 RUN = (

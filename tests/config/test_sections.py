@@ -7,7 +7,7 @@ from typing import get_args
 
 import rlvr_cli
 from rlvr_cli.config import SETTINGS, Config, overlay
-from rlvr_cli.core.settings import Section
+from rlvr_cli.core.settings import Choice, Section, kinds
 from rlvr_cli.program import resolve
 
 ALIASES = {
@@ -29,6 +29,8 @@ def parts(of: type[Section] = Config, name: str = "config") -> Iterator[tuple[st
 
 def classes(annotation: object) -> list[type[Section]]:
     """The sections and choices that a field of this type can hold."""
+    if isinstance(annotation, type) and issubclass(annotation, Choice):
+        return [*dict.fromkeys(kinds(annotation).values())]
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation]
     return [actual for part in get_args(annotation) for actual in classes(part)]

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rlvr_cli.algorithm.advantage import TOKEN_ADVANTAGES
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
 from rlvr_cli.algorithm.group_filter import FILTERS
@@ -27,6 +26,7 @@ from rlvr_cli.algorithm.objective import (
     LossInputs,
 )
 from rlvr_cli.algorithm.samples import to_samples
+from rlvr_cli.algorithm.token_advantage import TOKEN_ADVANTAGES
 from rlvr_cli.core.code import CodeError, UserFunction, error_in_words, find_function
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import ENTRY_POINTS, Values
