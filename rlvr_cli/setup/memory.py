@@ -61,6 +61,9 @@ _VLLM_GRAPHS = GIB
 # An estimate, not measured: activations while an engine samples on a GPU.
 _WORKSPACE = GIB
 
+# An estimate, not measured: Python, torch and the driver in the host's memory.
+_LIBRARIES = 2 * GIB
+
 # The engine's share of a GPU on which nothing is trained.
 _EVALUATION_SHARE = 0.9
 # MiB for keys and values on a CPU.
@@ -219,6 +222,40 @@ class Memory:
             always=_positive(always),
             sampling=_positive(self._sampling_parts(config)),
             updating=_positive(updating),
+        )
+
+    def needed_on_host(self, config: Config) -> Parts:
+        """Predict what the command needs in the host's memory beside a GPU.
+
+        Weights are read there, in float32 for training, and a process of several holds its shards
+        and gathers a layer. Those that are offloaded stay, with gradients and moments in float32.
+        """
+        if self.machine.device == "cpu":
+            return {}
+        if not self.training:
+            bytes_per_weight = number_bytes(config.rollout.precision)
+            is_vllm = self.lends_gpu(config)
+            size = (bytes_per_weight if is_vllm else _FLOAT_BYTES) * self.model.parameters
+            return {"libraries": _LIBRARIES, "weights": size // (world() if is_vllm else 1)}
+        rollout = config.rollout
+        parameters = self.model.parameters
+        if self.teacher is not None:
+            parameters += self.teacher.parameters
+        gathered = max(self.model.layer, self.model.outside_layers) if world() > 1 else 0
+        sampled_tokens = rollout.prompts * rollout.samples * rollout.max_tokens
+        offloaded = 0
+        if config.optim.offload == "all":
+            trained = trained_parameters(self.model, config)
+            copies = _ADAMW_MOMENTS + 1
+            offloaded = copies * trained.models * trained.parameters * trained.bytes_per_parameter
+        return _positive(
+            {
+                "libraries": _LIBRARIES,
+                "weights": _FLOAT_BYTES * parameters // world(),
+                "a layer of all processes": _FLOAT_BYTES * gathered,
+                "responses of a step": sampled_tokens * _SAMPLED_TOKEN_BYTES,
+                "gradients and AdamW": offloaded // world(),
+            }
         )
 
     def fitted(self, config: Config) -> Config:

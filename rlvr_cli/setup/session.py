@@ -44,6 +44,8 @@ from verifiers import Verifier
 if TYPE_CHECKING:
     from rlvr_cli.rewards.rewarder import Rewarder
 
+_USUAL_PROMPT = 256
+"""Tokens of a prompt, for memory, before any was rendered: one of GSM8K in a box has some 150."""
 
 @dataclass(frozen=True)
 class Session:
@@ -200,7 +202,7 @@ def fit_to_machine(config: Config, training: bool) -> tuple[Memory, Config]:
         if config.teacher is not None:
             with naming_the_teacher():
                 teacher = read_shapes(model_outline(config.teacher))
-    memory = Memory(read_shapes(outline), this_machine(), training, teacher)
+    memory = Memory(read_shapes(outline), this_machine(), training, teacher, _USUAL_PROMPT)
     config = memory.fitted(config)
     check_memory(memory, config)
     if training and is_sharded(config.optim):
