@@ -411,9 +411,24 @@ def full_tensor(tensor: Tensor) -> Tensor:
     return full
 
 
+def as_shard(local: Tensor, template: Tensor, shape: torch.Size) -> Tensor:
+    """Return a process's rows as its shard of a tensor of this shape, sharded by rows as the
+    template is. Return them as they are if the template is not sharded."""
+    if not isinstance(template, DTensor):
+        return local
+    return DTensor.from_local(
+        local,
+        template.device_mesh,
+        template.placements,
+        run_check=False,
+        shape=shape,
+        stride=torch.empty(shape, device="meta").stride(),
+    )
+
+
 def shard_as(tensor: Tensor, template: Tensor | None) -> Tensor:
-    """Shard a full tensor as the template is sharded, if it is and they have the same shape."""
-    if not isinstance(template, DTensor) or tensor.shape != template.shape:
+    """Shard a full tensor as the template is sharded, if it is and they have as many rows."""
+    if not isinstance(template, DTensor) or tensor.shape[:1] != template.shape[:1]:
         return tensor
     local = tensor.to(template.device)
     mesh = template.device_mesh

@@ -14,6 +14,7 @@ from rlvr_cli.core.versions import installed_version
 from rlvr_cli.model.adapter import is_adapter, merged_parameters
 from rlvr_cli.model.forward import Sample, largest_activation
 from rlvr_cli.model.loading import LoadedModel, model_directory
+from rlvr_cli.model.quantized import quantization
 from rlvr_cli.setup.memory import Memory
 
 if TYPE_CHECKING:
@@ -43,6 +44,12 @@ def check_adapter(config: Config) -> None:
             "train on that, go on with --resume, or train all weights of it with --set "
             "lora.rank=null"
         )
+
+
+def check_quantization(config: Config) -> None:
+    """Raise UserError if the library that quantizes is missing."""
+    if config.optim.moments == "8bit":
+        quantization("optim.moments 8bit")
 
 
 def check_memory(memory: Memory, config: Config) -> None:

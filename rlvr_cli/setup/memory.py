@@ -13,7 +13,7 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.packing import AttentionSizes, attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
-from rlvr_cli.model.settings import SIXTEEN_BITS, LoraConfig
+from rlvr_cli.model.settings import MOMENT_BLOCK, SIXTEEN_BITS, LoraConfig
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import SEQUENCES
 from rlvr_cli.setup.machine import Machine
@@ -46,7 +46,7 @@ _OUTPUT_GRADIENTS = 2
 _REDUCED_COPIES = 3
 # The first and the second moment of each trained parameter.
 _ADAMW_MOMENTS = 2
-# Copies, in float32 or int32, of the weight that AdamW rounds to bfloat16 (training/optimizer.py).
+# Copies, in float32 or int32, of the weight whose numbers AdamW rounds (training/optimizer.py).
 _ROUNDING_COPIES = 8
 # Bytes of one sampled token with its log-probability, as Python objects.
 _SAMPLED_TOKEN_BYTES = 100
@@ -381,7 +381,7 @@ class Memory:
         return {
             "weights": weights,
             "responses of a step": tokens * _SAMPLED_TOKEN_BYTES,
-            "AdamW": _ADAMW_MOMENTS * trained.bytes_per_parameter * trained_here,
+            "AdamW": int(_ADAMW_MOMENTS * moment_bytes(config, trained) * trained_here),
             "adapter": _FLOAT_BYTES * trained_here if has_adapter else 0,
             "reference policy": reference,
             "critic": (trained.models - 1) * weights,
@@ -496,7 +496,8 @@ def update_stages(
     is_half_on_cpu = device == "cpu" and optim.precision != "float32"
     factor = model.output_layer if is_half_on_cpu and not trains_all else 0
     rounded = 0
-    if trains_all and optim.weights == "bfloat16" and optim.offload != "all":
+    in_float32 = optim.weights == "bfloat16" or optim.moments == "8bit"
+    if trains_all and in_float32 and optim.offload != "all":
         rounded = model.largest
     return {
         "backward through the output layer": {
@@ -584,6 +585,13 @@ def trained_parameters(model: Shapes, config: Config) -> Trained:
     if config.lora.rank is not None:
         return Trained(models, model.adapter_parameters(config.lora), _FLOAT_BYTES)
     return Trained(models, model.parameters, number_bytes(config.optim.weights))
+
+
+def moment_bytes(config: Config, trained: Trained) -> float:
+    """Return the bytes of one moment of one parameter, with its share of a scale."""
+    if config.optim.moments == "8bit":
+        return 1 + _FLOAT_BYTES / MOMENT_BLOCK
+    return trained.bytes_per_parameter
 
 
 class DecodedRow(NamedTuple):

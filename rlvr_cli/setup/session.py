@@ -32,6 +32,7 @@ from rlvr_cli.setup.checks import (
     check_adapter,
     check_architecture,
     check_memory,
+    check_quantization,
     check_range,
     check_vocabulary,
     naming_the_teacher,
@@ -199,6 +200,7 @@ def fit_to_machine(config: Config, training: bool) -> tuple[Memory, Config]:
     teacher = None
     if training:
         check_adapter(config)
+        check_quantization(config)
         if config.teacher is not None:
             with naming_the_teacher():
                 teacher = read_shapes(model_outline(config.teacher))
