@@ -77,6 +77,7 @@ SAVINGS = (
     "optim.checkpointing",
     "optim.micro_tokens",
     "rollout.kv_budget_mb",
+    "optim.moments",
     "optim.weights",
     "lora.rank",
     "optim.offload",
@@ -310,6 +311,8 @@ class Memory:
         if "rollout.kv_budget_mb" in names:
             budget = max(1, self._cache_bytes(config) // _SMALLER_BY >> 20)
             config = with_values(config, "rollout", kv_budget_mb=budget)
+        if "optim.moments" in names:
+            config = with_values(config, "optim", moments="8bit")
         if "optim.weights" in names:
             config = with_values(config, "optim", weights="bfloat16")
         if "lora.rank" in names:
@@ -415,6 +418,15 @@ class Memory:
         row = decoded_row(self.model, config, self.prompt_tokens)
         return weights + responses * row.cache + _WORKSPACE
 
+    def sampled_at_once(self, config: Config) -> int:
+        """Predict how many responses of full length a process's engine holds at a time."""
+        row = decoded_row(self.model, config, self.prompt_tokens)
+        if not self.lends_gpu(config):
+            return max(1, self._cache_bytes(config) // row.cache)
+        share = int(config.rollout.gpu_share * self.machine.total)
+        room = share - self._vllm_memory(config, responses=0)
+        return min(SEQUENCES, max(0, room) // row.cache)
+
     def _cache_bytes(self, config: Config) -> int:
         """Return the bytes of keys and values if vLLM has no share of a GPU.
 
@@ -448,6 +460,8 @@ class Memory:
                 return self.model.can_recompute and optim.checkpointing != "on"
             case "optim.micro_tokens":
                 return optim.micro_tokens > 1
+            case "optim.moments":
+                return optim.moments != "8bit"
             case "optim.weights":
                 # Weights in bfloat16 are computed with in it, which a run in another type was
                 # denied.

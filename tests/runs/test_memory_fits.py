@@ -38,7 +38,7 @@ def test_a_step_whose_responses_do_not_fit_is_refused_before_the_model_is_loaded
 
 
 def test_memory_that_is_short_is_said_with_a_way_out():
-    small = ("rollout.kv_budget_mb=64", "optim.micro_tokens=64", "rollout.max_tokens=8")
+    small = ("rollout.kv_budget_mb=64", "optim.micro_tokens=64", "rollout.max_tokens=300")
     config = planned("optim.checkpointing=off", *small)
     need = Memory(MODEL, Machine("cpu", 1, 0)).needed(config)
     assert need.peak == need.phases["to sample"] > need.resident
