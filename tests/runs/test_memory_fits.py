@@ -45,7 +45,7 @@ def test_memory_that_is_short_is_said_with_a_way_out():
     enough = Machine("cpu", 1, need.peak)
     ((label, line),), findings = review_memory(Memory(MODEL, enough), config)
     assert (label, findings) == ("memory", [])
-    assert line.startswith("0.1 GiB free, at most 0.06 needed: always weights 0.00, resp")
+    assert line.startswith("0.1 GiB free, at most 0.07 needed: always weights 0.00, resp")
     _, (short,) = review_memory(Memory(MODEL, Machine("cpu", 1, need.peak - 1)), config)
     assert not short.is_error
     text = "about 0.1 GiB are needed to sample and 0.1 GiB are free: --set optim.checkpointing=on "
