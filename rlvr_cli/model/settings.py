@@ -22,6 +22,9 @@ class LoraConfig(Section):
     all weights are trained."""
     alpha: int = setting(32, with_model=True, ge=1)
     """Scale of the adapter: its output is multiplied by alpha / rank."""
+    base: Literal["full", "nf4"] = setting("full", with_model=True, in_old_runs="full")
+    """Numbers of the frozen weights. nf4 quantizes linear layers to 4 bits (QLoRA), by bitsandbytes
+    (pip install bitsandbytes). full means the dtype of optim.weights."""
     targets: str | tuple[str, ...] = setting("all-linear", with_model=True)
     """Layers that get an adapter, such as [q_proj, v_proj]."""
 

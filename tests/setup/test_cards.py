@@ -55,7 +55,8 @@ def least_changes(model: Memory, config) -> list[tuple[str, ...]]:
         fitting = [
             names
             for names in combinations(SAVINGS, count)
-            if model.needed(model.saving(config, names)).peak <= model.machine.free
+            if ("lora.base" not in names or "lora.rank" in names or config.lora.rank)
+            and model.needed(model.saving(config, names)).peak <= model.machine.free
         ]
         if fitting:
             return fitting
