@@ -318,6 +318,11 @@ class Config(Section):
                 "optim.weights float16 without lora.rank: AdamW would lose its updates in float16; "
                 "take --set optim.precision=float16, which keeps weights in float32, or --lora"
             )
+        if self.lora.rank is None and self.lora.base == "nf4":
+            raise ValueError(
+                "lora.base nf4 without lora.rank: weights of 4 bits do not train, an adapter on "
+                "them does; take --lora 32, or leave lora.base out"
+            )
         is_exact = self.lora.rank is None and self.optim.weights != "bfloat16"
         if algo.renewal is not None and algo.renewal.mix < 1 and not is_exact:
             raise ValueError(

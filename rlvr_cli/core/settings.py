@@ -49,7 +49,8 @@ class Use:
     inherited: bool = True
     """Whether a run takes it from the parent that --from names."""
     in_old_runs: object = None
-    """The value in a run that an earlier version began without it, if that is not the default."""
+    """The value in a run that an earlier version began without it. None means that such a run has
+    the default, and does not go on with another."""
 
     def parameter(self, command: Command) -> str | None:
         """Return the name of the command's parameter. Return None if it has no such flag."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from unittest.mock import patch
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import MANIFEST, integrity_error
+from rlvr_cli.core.files import MANIFEST, integrity_error, read_regular
+from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
@@ -34,6 +35,8 @@ TRAINER_STATE = "trainer"
 """The folder of a checkpoint that only a resumed run reads."""
 STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
 """The name of a checkpoint's directory."""
+_LARGEST_SETTINGS = 1 << 20
+"""Bytes of a checkpoint's settings."""
 _FALLBACK_CONTEXT = 4096
 _TEXT = "What is 1 + 1?"
 _GPU = Path("/dev/nvidia0")
@@ -160,12 +163,17 @@ def unused_gpu() -> str:
 
 
 def load_model(
-    name: str, on_cpu: bool = False, dtype: str = "float32", shards: bool = False
+    name: str,
+    on_cpu: bool = False,
+    dtype: str = "float32",
+    full_base: bool = False,
+    shards: bool = False,
 ) -> LoadedModel:
     """Load the model in this type, on the GPU if there is one, unless `on_cpu`.
 
-    An adapter is merged into the weights that it was trained on. With `shards` each process keeps
-    its part of every weight alone (`keeping_shards`). Raises UserError if loading fails.
+    An adapter is merged into the weights that it was trained on, which may be those of a quantized
+    base, or with `full_base` into those that were quantized. With `shards` each process keeps its
+    part of every weight alone (`keeping_shards`). Raises UserError if loading fails.
     """
     from rlvr_cli.model import adapter
 
@@ -177,7 +185,7 @@ def load_model(
                 f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
             )
     if adapter.is_adapter(directory):
-        return _load_merged(name, Path(directory), on_cpu, dtype, shards)
+        return _load_merged(name, Path(directory), on_cpu, dtype, full_base, shards)
     config = read_config(name)
 
     import torch
@@ -233,9 +241,23 @@ def _one_weight_at_a_time() -> Iterator[None]:
         yield
 
 
-def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str, shards: bool) -> LoadedModel:
+def has_quantized_base(directory: Path) -> bool:
+    """Return whether a checkpoint's adapter was trained on a base in NF4."""
+    try:
+        settings = load_yaml(read_regular(directory / DEFAULTS_FILE, _LARGEST_SETTINGS).decode())
+        return bool(settings["lora"]["base"] == "nf4")
+    except (OSError, ValueError, LookupError, TypeError):  # it says nothing of a base
+        return False
+
+
+def _load_merged(
+    name: str, directory: Path, on_cpu: bool, dtype: str, full_base: bool, shards: bool
+) -> LoadedModel:
     """Load the model that a checkpoint's adapter belongs to, and merge the adapter into it."""
+    import torch
+
     from rlvr_cli.model import adapter
+    from rlvr_cli.model.quantized import dequantize, quantize
 
     if not (directory / MANIFEST).exists():
         raise UserError(
@@ -247,7 +269,12 @@ def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str, shards: b
         base = adapter.base_of(directory)
         if adapter.is_adapter(model_directory(base)):
             raise UserError(f"the model of its adapter, {base}, is an adapter itself")
-        loaded = load_model(base, on_cpu, dtype, shards)
+        loaded = load_model(base, on_cpu, dtype, shards=shards)
+        if has_quantized_base(directory) and not full_base:
+            quantize(loaded.model)
+            with _one_weight_at_a_time() if shards else nullcontext():
+                dequantize(loaded.model)
+            cast(loaded.model, getattr(torch, dtype))
         adapter.merge(loaded.model, directory)
     return replace(loaded, directory=directory)
 

@@ -5,11 +5,12 @@ FSDP2 shards the weights, gradients and moments of what is trained. JSON and ten
 """
 
 import atexit
+import ctypes
 import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
@@ -217,20 +218,28 @@ def keeping_shards() -> Iterator[None]:
             return None
         kept_shard = Parameter(_first_dimension_shard(parameter.detach()), requires_grad=False)
         kept_shard.requires_grad = parameter.requires_grad
+        _return_freed_memory()
         # transformers would fill a weight at random that does not say that it has its value.
         for mark, value in vars(parameter).items():
             setattr(kept_shard, mark, value)
         return kept_shard
 
-    handle = register_module_parameter_registration_hook(keep_shard)
+    hook: Any = keep_shard  # torch's declaration forbids the parameter that its text asks for
+    handle = register_module_parameter_registration_hook(hook)
     try:
         yield
     finally:
         handle.remove()
 
 
+def _return_freed_memory() -> None:
+    """Give the system what was freed: glibc keeps a weight of up to 32 MiB for later."""
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 def _first_dimension_shard(tensor: Tensor) -> DTensor:
-    """Return this process's rows of a tensor on the CPU, copied, as part of the whole tensor."""
+    """Copy this process's rows of a tensor on the CPU, as its part of a tensor of all processes."""
     mesh = init_device_mesh("cpu", (world(),))
     chunks = tensor.chunk(world())
     rows = chunks[rank()] if rank() < len(chunks) else tensor[:0]
@@ -279,6 +288,7 @@ def _free_unit(unit: Module, *_: object) -> None:
     for place, parameter in shards.items():
         place.module._parameters[place.name] = parameter
     shards.clear()
+    _return_freed_memory()
 
 
 def _sharded_places(unit: Module) -> list[_Place]:
@@ -294,7 +304,7 @@ def _sharded_places(unit: Module) -> list[_Place]:
 
 
 def make_whole(root: Module, device: torch.device | None = None) -> None:
-    """Gather for good the weights of `gather_in_passes`, on the device if one is named."""
+    """Gather for good the weights that `gather_in_passes` gathers, and move them to the device."""
     full_parameters: dict[int, Parameter] = {}
     for unit in root.modules():
         if not hasattr(unit, _SHARDED_UNIT):
@@ -401,9 +411,24 @@ def full_tensor(tensor: Tensor) -> Tensor:
     return full
 
 
+def as_shard(local: Tensor, template: Tensor, shape: torch.Size) -> Tensor:
+    """Return a process's rows as its shard of a tensor of this shape, sharded by rows as the
+    template is. Return them as they are if the template is not sharded."""
+    if not isinstance(template, DTensor):
+        return local
+    return DTensor.from_local(
+        local,
+        template.device_mesh,
+        template.placements,
+        run_check=False,
+        shape=shape,
+        stride=torch.empty(shape, device="meta").stride(),
+    )
+
+
 def shard_as(tensor: Tensor, template: Tensor | None) -> Tensor:
-    """Shard a full tensor as the template is sharded, if it is and they have the same shape."""
-    if not isinstance(template, DTensor) or tensor.shape != template.shape:
+    """Shard a full tensor as the template is sharded, if it is and they have as many rows."""
+    if not isinstance(template, DTensor) or tensor.shape[:1] != template.shape[:1]:
         return tensor
     local = tensor.to(template.device)
     mesh = template.device_mesh

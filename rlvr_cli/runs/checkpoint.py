@@ -376,7 +376,7 @@ def restore(trainer: Trainer, state: State) -> None:
     settings = computing_settings(config)
     stored = RUN_VALUES.validate_python(state.values)
     for key in dict.fromkeys([*settings, *stored.settings]):
-        pair = (settings.get(key), stored.settings.get(key))
+        pair = (_value_in(settings, key), _value_in(stored.settings, key))
         if pair[0] != pair[1] and pair != (CUSTOM, FORMER_CUSTOM):
             raise OtherRunError(_edited(key, settings, stored.settings))
     prompts = f"the problems of {', '.join(config.data.sources)}, or prompts"
@@ -388,6 +388,14 @@ def restore(trainer: Trainer, state: State) -> None:
     _check_digest(stored.problems, trainer.problems_digest, prompts)
     _check_digest(stored.start, trainer.start_digest, weights)
     trainer.load_state_dict(state)
+
+
+def _value_in(settings: JsonObject, key: str) -> Any:
+    """Return a setting of a run, which one of an older version may not have."""
+    if key in settings:
+        return settings[key]
+    setting = setting_at(key)
+    return None if setting is None else setting.use.in_old_runs
 
 
 def _edited(key: str, settings: JsonObject, stored: JsonObject) -> str:

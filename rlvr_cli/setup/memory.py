@@ -13,7 +13,8 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.packing import AttentionSizes, attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
-from rlvr_cli.model.settings import SIXTEEN_BITS, LoraConfig
+from rlvr_cli.model.quantized import NF4_BYTES, quantizable
+from rlvr_cli.model.settings import MOMENT_BLOCK, SIXTEEN_BITS, LoraConfig
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import SEQUENCES
 from rlvr_cli.setup.machine import Machine
@@ -46,7 +47,7 @@ _OUTPUT_GRADIENTS = 2
 _REDUCED_COPIES = 3
 # The first and the second moment of each trained parameter.
 _ADAMW_MOMENTS = 2
-# Copies, in float32 or int32, of the weight that AdamW rounds to bfloat16 (training/optimizer.py).
+# Copies, in float32 or int32, of the weight whose numbers AdamW rounds (training/optimizer.py).
 _ROUNDING_COPIES = 8
 # Bytes of one sampled token with its log-probability, as Python objects.
 _SAMPLED_TOKEN_BYTES = 100
@@ -61,6 +62,9 @@ _VLLM_GRAPHS = GIB
 # An estimate, not measured: activations while an engine samples on a GPU.
 _WORKSPACE = GIB
 
+# An estimate, not measured: Python, torch and the driver in the host's memory.
+_LIBRARIES = 2 * GIB
+
 # The engine's share of a GPU on which nothing is trained.
 _EVALUATION_SHARE = 0.9
 # MiB for keys and values on a CPU.
@@ -74,8 +78,10 @@ SAVINGS = (
     "optim.checkpointing",
     "optim.micro_tokens",
     "rollout.kv_budget_mb",
+    "optim.moments",
     "optim.weights",
     "lora.rank",
+    "lora.base",
     "optim.offload",
 )
 """The settings that need less memory, cheapest first. The first four change the time alone: fewer
@@ -109,6 +115,10 @@ class Shapes:
     """Inputs and outputs of each linear layer that may have an adapter, by its name."""
     can_recompute: bool
     """Whether the backward pass can compute the layers again."""
+    quantizable: int = 0
+    """Parameters of the linear layers that can be quantized to 4 bits."""
+    largest_quantizable: int = 0
+    """Parameters of the largest of these layers."""
 
     @property
     def layer(self) -> int:
@@ -132,6 +142,7 @@ def read_shapes(model: "PreTrainedModel") -> Shapes:
     embedding = model.get_input_embeddings()
     output_layer = head.weight.numel()
     is_tied = head.weight is embedding.weight
+    quantized_sizes = [layer.weight.numel() for layer in quantizable(model).values()]
     return Shapes(
         parameters=model.num_parameters(),
         layers=config.num_hidden_layers,
@@ -148,6 +159,8 @@ def read_shapes(model: "PreTrainedModel") -> Shapes:
             if isinstance(module, LINEAR) and module is not head
         },
         can_recompute=bool(decoder_layers(model)),
+        quantizable=sum(quantized_sizes),
+        largest_quantizable=max(quantized_sizes, default=0),
     )
 
 
@@ -207,7 +220,12 @@ class Memory:
 
     def needed(self, config: Config) -> Need:
         """Predict what the command needs on the machine's device."""
-        always = self._engine_parts(config)
+        is_quantized = self.training and config.lora.base == "nf4"
+        return self._needed_if(config, not is_quantized or self.holds_dequantized(config))
+
+    def _needed_if(self, config: Config, dequantizes: bool) -> Need:
+        """Predict it for an engine that samples from dequantized weights, or from those in NF4."""
+        always = self._engine_parts(config, dequantizes)
         updating: Parts = {}
         if self.training:
             always |= self._trainer_parts(config)
@@ -219,6 +237,40 @@ class Memory:
             always=_positive(always),
             sampling=_positive(self._sampling_parts(config)),
             updating=_positive(updating),
+        )
+
+    def needed_on_host(self, config: Config) -> Parts:
+        """Predict what the command needs in the host's memory beside a GPU.
+
+        Weights are read there, in float32 for training, and a process of several holds its shards
+        and gathers a layer. Those that are offloaded stay, with gradients and moments in float32.
+        """
+        if self.machine.device == "cpu":
+            return {}
+        if not self.training:
+            bytes_per_weight = number_bytes(config.rollout.precision)
+            is_vllm = self.lends_gpu(config)
+            size = (bytes_per_weight if is_vllm else _FLOAT_BYTES) * self.model.parameters
+            return {"libraries": _LIBRARIES, "weights": size // (world() if is_vllm else 1)}
+        rollout = config.rollout
+        parameters = self.model.parameters
+        if self.teacher is not None:
+            parameters += self.teacher.parameters
+        gathered = max(self.model.layer, self.model.outside_layers) if world() > 1 else 0
+        sampled_tokens = rollout.prompts * rollout.samples * rollout.max_tokens
+        offloaded = 0
+        if config.optim.offload == "all":
+            trained = trained_parameters(self.model, config)
+            copies = _ADAMW_MOMENTS + 1
+            offloaded = copies * trained.models * trained.parameters * trained.bytes_per_parameter
+        return _positive(
+            {
+                "libraries": _LIBRARIES,
+                "weights": _FLOAT_BYTES * parameters // world(),
+                "a layer of all processes": _FLOAT_BYTES * gathered,
+                "responses of a step": sampled_tokens * _SAMPLED_TOKEN_BYTES,
+                "gradients and AdamW": offloaded // world(),
+            }
         )
 
     def fitted(self, config: Config) -> Config:
@@ -260,7 +312,8 @@ class Memory:
             for chosen_ranks in sorted(ranks, key=lambda numbers: numbers[::-1]):
                 names = [available[number] for number in chosen_ranks]
                 changed = self.saving(config, names)
-                yield " ".join(_flag(changed, name) for name in names), changed
+                if changed.lora.base == "full" or changed.lora.rank is not None:
+                    yield " ".join(_flag(changed, name) for name in names), changed
 
     def saving(self, config: Config, names: Sequence[str]) -> Config:
         """Return the configuration with these of `SAVINGS`."""
@@ -273,6 +326,8 @@ class Memory:
         if "rollout.kv_budget_mb" in names:
             budget = max(1, self._cache_bytes(config) // _SMALLER_BY >> 20)
             config = with_values(config, "rollout", kv_budget_mb=budget)
+        if "optim.moments" in names:
+            config = with_values(config, "optim", moments="8bit")
         if "optim.weights" in names:
             config = with_values(config, "optim", weights="bfloat16")
         if "lora.rank" in names:
@@ -280,6 +335,8 @@ class Memory:
             if self.machine.device == "cuda" and optim.precision in SIXTEEN_BITS:
                 # What `auto` makes of weights that are frozen (setup/plan.py).
                 config = with_values(config, "optim", weights=optim.precision)
+        if "lora.base" in names:
+            config = with_values(config, "lora", base="nf4")
         if "optim.offload" in names:
             config = with_values(config, "optim", offload="all")
         if "rollout.gpu_share" in names:  # The last, for it takes what the others leave.
@@ -295,7 +352,11 @@ class Memory:
                 return f"{flags} ({peak / GIB:.1f} GiB)"
         return "take a smaller model, or lower --prompts, -n or --max-tokens"
 
-    def _engine_parts(self, config: Config) -> Parts:
+    def holds_dequantized(self, config: Config) -> bool:
+        """Return whether an engine's dequantized copy of a model in NF4 fits."""
+        return self._needed_if(config, dequantizes=True).peak <= self.machine.free
+
+    def _engine_parts(self, config: Config, dequantizes: bool) -> Parts:
         """Predict what the engine needs at any time."""
         weights = number_bytes(config.rollout.precision) * self.model.parameters
         if self.lends_gpu(config):
@@ -303,6 +364,8 @@ class Memory:
         if config.engine == "vllm":
             return {VLLM: weights + self._cache_bytes(config)}
         has_copy = self.training and samples_a_copy(config)
+        if not dequantizes:  # It shares the codes.
+            weights = number_bytes(config.rollout.precision) * unquantized(self.model, config)
         return {
             "context": _TORCH_CONTEXT if self.machine.device == "cuda" else 0,
             "the engine's weights": weights if has_copy else 0,
@@ -325,10 +388,13 @@ class Memory:
         """Predict what training keeps on the device from the first update on."""
         optim = config.optim
         rollout = config.rollout
+        # Every process has all of the quantized weights, on the GPU.
+        quantized = self.model.parameters - unquantized(self.model, config)
+        in_nf4 = int(NF4_BYTES * quantized)
         if optim.offload == "all":
-            return {}
+            return {"weights": in_nf4}
         bytes_per_weight = number_bytes(optim.weights)
-        weights = bytes_per_weight * self.model.parameters // world()
+        weights = bytes_per_weight * unquantized(self.model, config) // world() + in_nf4
         trained = trained_parameters(self.model, config)
         trained_here = trained.models * (trained.parameters // world())
         reference = 0
@@ -344,7 +410,7 @@ class Memory:
         return {
             "weights": weights,
             "responses of a step": tokens * _SAMPLED_TOKEN_BYTES,
-            "AdamW": _ADAMW_MOMENTS * trained.bytes_per_parameter * trained_here,
+            "AdamW": int(_ADAMW_MOMENTS * moment_bytes(config, trained) * trained_here),
             "adapter": _FLOAT_BYTES * trained_here if has_adapter else 0,
             "reference policy": reference,
             "critic": (trained.models - 1) * weights,
@@ -377,6 +443,15 @@ class Memory:
         weights = number_bytes(config.rollout.precision) * self.model.parameters
         row = decoded_row(self.model, config, self.prompt_tokens)
         return weights + responses * row.cache + _WORKSPACE
+
+    def sampled_at_once(self, config: Config) -> int:
+        """Predict how many responses of full length a process's engine holds at a time."""
+        row = decoded_row(self.model, config, self.prompt_tokens)
+        if not self.lends_gpu(config):
+            return max(1, self._cache_bytes(config) // row.cache)
+        share = int(config.rollout.gpu_share * self.machine.total)
+        room = share - self._vllm_memory(config, responses=0)
+        return min(SEQUENCES, max(0, room) // row.cache)
 
     def _cache_bytes(self, config: Config) -> int:
         """Return the bytes of keys and values if vLLM has no share of a GPU.
@@ -411,6 +486,8 @@ class Memory:
                 return self.model.can_recompute and optim.checkpointing != "on"
             case "optim.micro_tokens":
                 return optim.micro_tokens > 1
+            case "optim.moments":
+                return optim.moments != "8bit"
             case "optim.weights":
                 # Weights in bfloat16 are computed with in it, which a run in another type was
                 # denied.
@@ -420,6 +497,8 @@ class Memory:
                 return optim.weights != "bfloat16" and optim.precision in may_round
             case "lora.rank":
                 return config.lora.rank is None or config.lora.rank > _ADVISED_RANK
+            case "lora.base":
+                return self.model.quantizable > 0 and config.lora.base == "full"
             case "optim.offload":
                 return self.machine.device == "cuda" and optim.offload != "all"
         raise ValueError(name)
@@ -450,7 +529,14 @@ def update_stages(
     if optim.offload == "all":
         gradients = 0
     # Weights that a pass would gather twice are not freed in between, if the settings permit it.
-    held_weights = trained.models * model.parameters if keeps_full_weights(optim) else 0
+    held_weights = trained.models * unquantized(model, config) if keeps_full_weights(optim) else 0
+    gathered_layer = model.layer
+    dequantized = 0
+    if config.lora.base == "nf4":
+        gathered_layer = max(0, model.layer - model.quantizable // model.layers)
+        # In float32, and rounded to what the pass computes in (model/quantized.py).
+        rounded_bytes = number_bytes(optim.precision) if optim.precision != "float32" else 0
+        dequantized = (_FLOAT_BYTES + rounded_bytes) * model.largest_quantizable
     trained_output = model.output_layer if trains_all else 0
     tokens = tokens_of_a_pass(config, prompt_tokens)
     rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens)
@@ -459,7 +545,8 @@ def update_stages(
     is_half_on_cpu = device == "cpu" and optim.precision != "float32"
     factor = model.output_layer if is_half_on_cpu and not trains_all else 0
     rounded = 0
-    if trains_all and optim.weights == "bfloat16" and optim.offload != "all":
+    in_float32 = optim.weights == "bfloat16" or optim.moments == "8bit"
+    if trains_all and in_float32 and optim.offload != "all":
         rounded = model.largest
     return {
         "backward through the output layer": {
@@ -474,7 +561,8 @@ def update_stages(
             GRADIENTS: gradients,
             # The next layer's weights are gathered while this one computes.
             "gathered weights": gathered_bytes
-            * max(model.outside_layers + 2 * model.layer, held_weights),
+            * max(model.outside_layers + 2 * gathered_layer, held_weights),
+            "a dequantized weight": dequantized,
             # Policy and critic both run forward before either runs backward.
             "forward and backward": trained.models * graph.stored + graph.recomputed,
             "sums of gradients": _REDUCED_COPIES * reduced_bytes * model.layer
@@ -530,6 +618,11 @@ def tokens_of_a_pass(config: Config, prompt_tokens: int = 0) -> int:
     return min(max(config.optim.micro_tokens, prompt_tokens + rollout.max_tokens), of_a_step)
 
 
+def unquantized(model: Shapes, config: Config) -> int:
+    """Return the parameters that are not in NF4."""
+    return model.parameters - (model.quantizable if config.lora.base == "nf4" else 0)
+
+
 class Trained(NamedTuple):
     """What the optimizer holds."""
 
@@ -547,6 +640,13 @@ def trained_parameters(model: Shapes, config: Config) -> Trained:
     if config.lora.rank is not None:
         return Trained(models, model.adapter_parameters(config.lora), _FLOAT_BYTES)
     return Trained(models, model.parameters, number_bytes(config.optim.weights))
+
+
+def moment_bytes(config: Config, trained: Trained) -> float:
+    """Return the bytes of one moment of one parameter, with its share of a scale."""
+    if config.optim.moments == "8bit":
+        return 1 + _FLOAT_BYTES / MOMENT_BLOCK
+    return trained.bytes_per_parameter
 
 
 class DecodedRow(NamedTuple):

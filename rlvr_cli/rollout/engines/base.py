@@ -32,6 +32,8 @@ class Engine:
 
     name: str
     """The name of the library that samples, as it is imported."""
+    has_adapter = False
+    """Whether weights come as the matrices of an adapter, which are not merged."""
 
     def generate(
         self,

@@ -41,7 +41,8 @@ class TransformersEngine(Engine):
 
     `vocab_size` is the tokenizer's, beyond which no id is sampled. `kv_budget_mb` bounds the keys
     and values of the rows that are decoded together (at least one). If `forward` is not packed, the
-    model keeps its own kind of cache, and every response has its own prefill.
+    model keeps its own kind of cache, and every response has its own prefill. A model that
+    `has_adapter` of its own gets the matrices of the trainer's.
     """
 
     name = "transformers"
@@ -53,8 +54,10 @@ class TransformersEngine(Engine):
         stop_ids: TokenIds,
         kv_budget_mb: int,
         forward: Forward = PACKED,
+        has_adapter: bool = False,
     ) -> None:
         self.model = model
+        self.has_adapter = has_adapter
         self.vocab_size = vocab_size
         self.forward = forward
         self.stop_ids = tuple(stop_ids)

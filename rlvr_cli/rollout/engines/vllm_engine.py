@@ -25,6 +25,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, writing
 from rlvr_cli.core.text import first_line
 from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
+from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
 from rlvr_cli.ranks.group import full_tensor, is_joined, world
@@ -175,7 +176,7 @@ class VllmEngine(Engine):
 
         try:
             with patch.object(vllm_model, "load_weights", load_weights):
-                self.sync_weights(model.named_parameters())
+                self.sync_weights(merged_parameters(model))
         except (KeyError, ValueError, AttributeError, AssertionError) as error:
             raise UserError(
                 f"--engine vllm: vLLM has no place for a weight of {type(model).__name__} "
