@@ -96,6 +96,13 @@ class Samples:
         """Return the tokens whose old log-probability is the trainer's, bool [B, T]."""
         return self.is_fresh if self.is_anchored is None else self.is_anchored
 
+    def lag(self, weight_version: int) -> float | None:
+        """Return the updates between the sampling of a token and these weights: the mean over the
+        batch. Return None without a token."""
+        if self.versions is None or not self.mask.any():
+            return None
+        return float((weight_version - self.versions)[self.mask.bool()].double().mean())
+
     def column(self, name: str) -> Tensor:
         """Return a column [B, T]. Return zeros if it was not filled."""
         column: Tensor | None = getattr(self, name)

@@ -109,7 +109,8 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
         if number < 0:
             raise UserError(f"{name} must be 0 or more, not {number}")
         value = NONE if number == 0 else previous or first.model_fields["kind"].default
-    if is_optional and value in (None, NONE):
+    is_off = value == "off" and "on" in choices
+    if is_optional and (is_off or value in (None, NONE)):
         drop(values, name)
         values[name] = None
         return

@@ -32,7 +32,8 @@ def add_logprobs(
     needs. Return how many response tokens were passed.
 
     Tokens that are not anchored keep the engine's log-probabilities as old ones, and with
-    `uses_engine_logprobs` all tokens do. The policy may be its own reference: as it was, without its adapter.
+    `uses_engine_logprobs` all tokens do. The policy may be its own reference: as it was, without
+    its adapter.
     """
     scorer = Scorer(policy, micro_tokens)
     picks_tokens = algo.top_entropy is not None

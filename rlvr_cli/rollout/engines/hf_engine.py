@@ -164,24 +164,24 @@ class TransformersEngine(Engine):
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None,
-        places: _Rows | None = None,
+        starts: _Rows | None = None,
     ) -> Iterator[FinishedGroup]:
         """Yield groups of `params.samples` rows as they finish, each with its number.
 
-        There is a group for each seed, and the prompts are sorted by length. Without `places` there
+        There is a group for each seed, and the prompts are sorted by length. Without `starts` there
         is one for each prompt, which begins there.
         """
         device = self.model.device
         G = params.samples
-        places = places or _Rows.of_groups(len(prompts), params)
-        longest = max(places.limit)
+        starts = starts or _Rows.of_groups(len(prompts), params)
+        longest = max(starts.limit)
         precision = str(self.model.dtype).removeprefix("torch.")
         stop_ids = set(self.stop_ids)
-        collector = TokenCollector(len(seeds), params, stop_ids, listener, precision, places.limit)
+        collector = TokenCollector(len(seeds), params, stop_ids, listener, precision, starts.limit)
         row_seeds = [seed + i for seed in seeds for i in range(G)]
         if not self.forward.packed:
-            contexts = [list(prompts[p]) for p in places.context]
-            yield from self._decode_with_model_cache(contexts, row_seeds, places, params, collector)
+            contexts = [list(prompts[p]) for p in starts.context]
+            yield from self._decode_with_model_cache(contexts, row_seeds, starts, params, collector)
             return
         # Keys and values of every prompt but its last token, padded on the right: in a causal model
         # later tokens never change earlier ones, and decoding masks the padding out.
@@ -197,9 +197,9 @@ class TransformersEngine(Engine):
                 input_ids=ids.to(device), past_key_values=part_cache, use_cache=True
             )
             cache.append(part_cache)
-        context_B = send(torch.tensor(places.context), device)
+        context_B = send(torch.tensor(starts.context), device)
         cache.start(context_B, lengths_P - 1, longest)
-        first_B1 = send(torch.tensor(places.position), device)[:, None]
+        first_B1 = send(torch.tensor(starts.position), device)[:, None]
         steps_BT = first_B1 + torch.arange(longest, device=device)
         uniform_BT = uniform(torch.tensor(row_seeds, device=device)[:, None], steps_BT)
         token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[context_B]
@@ -248,7 +248,7 @@ class TransformersEngine(Engine):
         self,
         contexts: list[list[int]],
         seeds: list[int],
-        places: _Rows,
+        starts: _Rows,
         params: SamplingParams,
         collector: TokenCollector,
     ) -> list[FinishedGroup]:
@@ -259,7 +259,7 @@ class TransformersEngine(Engine):
         """
         ids = torch.tensor(contexts, device=self.model.device)
         seeds_B = torch.tensor(seeds, device=self.model.device)
-        first_B = torch.tensor(places.position, device=self.model.device)
+        first_B = torch.tensor(starts.position, device=self.model.device)
         done_B = torch.zeros_like(seeds_B, dtype=torch.bool)
         every_row = range(len(contexts))
         finished: list[FinishedGroup] = []
@@ -276,7 +276,7 @@ class TransformersEngine(Engine):
 
         # The model's own settings (penalties, top-k) must not change the distribution.
         settings = GenerationConfig(
-            max_new_tokens=max(places.limit),
+            max_new_tokens=max(starts.limit),
             do_sample=False,
             pad_token_id=0,
             eos_token_id=None,
