@@ -141,7 +141,7 @@ def test_the_gradient_of_mixed_versions_is_that_of_the_equation():
     (total / samples.mask.sum()).backward()
     assert max(weights) == 2 and min(weights) < 2
     for gradient, parameter in zip(actual, model.parameters(), strict=True):
-        torch.testing.assert_close(gradient, parameter.grad, atol=1e-9, rtol=1e-7)
+        torch.testing.assert_close(gradient, parameter.grad, atol=1e-7, rtol=1e-5)
 
 
 def test_without_a_correction_older_tokens_keep_the_ratio_to_their_sampler():
