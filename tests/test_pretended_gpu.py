@@ -106,7 +106,7 @@ FAULTS = {
         update.Updater,
         "objective",
         "gap * batch.is_fresh",
-        "gap * batch.samples.is_fresh[batch.rows, None]",
+        "gap * batch.samples.is_fresh[batch.rows, : gap.shape[1]]",
         "aten.mul.Tensor",
     ),
     "seeds on the CPU": (

@@ -64,7 +64,8 @@ class Algorithm(Section):
         ByKind,
     ] = AutoCorrection()
     """Importance weights w = trainer / engine of a sampled token's probabilities. Auto means
-    none if both compute in float32, else truncate, which knows no length and rejects nothing."""
+    none if both compute in float32 and no token is older than its step, else truncate, which knows
+    no length and rejects nothing."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
     """Source of the sampled tokens' log-probabilities: a pass of the trainer before the first
     update, or the engine. Auto means the engine if no correction needs both and, in float32, the
@@ -133,7 +134,7 @@ class Algorithm(Section):
 
     def decided(self, computes_alike: bool, rewards_verdict: bool) -> "Algorithm":
         """Return the row with a decision in place of each `auto`: the correction, and the metric of
-        the filter."""
+        the filter. `computes_alike`: what the engine says of a token is what the trainer says."""
         correction = self.importance_correction
         if isinstance(correction, AutoCorrection):
             trusts_engine = computes_alike or self.old_logprobs == "engine"

@@ -112,7 +112,8 @@ class Correction(Choice):
 
 
 class AutoCorrection(Correction):
-    """none if engine and trainer both compute in float32, else truncate.
+    """none if engine and trainer both compute in float32 and no token is older than its step, else
+    truncate.
 
     In 16 bits the gap of one token has a mean near 0 and a deviation of some hundredths of a nat.
     A bound on the mean or the product over a response therefore rejects by length, one on a token

@@ -117,7 +117,8 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
     elif CUSTOM in choices and not is_kind and is_custom_function(value, name.rpartition(".")[2]):
         kind = CUSTOM
         fields = {"function": value}
-    if is_optional and kind in (None, NONE):
+    is_off = kind == "off" and "on" in choices
+    if is_optional and (is_off or kind in (None, NONE)):
         drop(values, name)
         values[name] = None
         return

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from rlvr_cli.config import MODEL_SETTINGS, Config, as_yaml, flat_settings, setting_at
 from rlvr_cli.core import files
-from rlvr_cli.core.carried import CarriedGroup
+from rlvr_cli.core.carried import CarriedGroup, StoredOpenGroup
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, parse_json
 from rlvr_cli.core.settings import CUSTOM, FORMER_CUSTOM
@@ -53,6 +53,8 @@ class StoredState(Stored):
     and before have neither these nor the mismatch, and can still be read."""
     weight_version: Count
     carried: list[CarriedGroup]
+    open: list[StoredOpenGroup] = Field([])
+    """Groups whose turn has not come. Only runs with partial rollouts have any."""
     kl_coef: Finite
     mismatch: Finite | None = None
     optimizer: list[JsonObject]

@@ -82,6 +82,14 @@ def announce_run(
     if note:
         display.say("", note)
     display.say("optimizer", _optimizer_in_words(config))
+    partial = config.rollout.partial
+    if partial is not None:
+        end = "cut off" if partial.too_old == "cut" else "dropped"
+        display.say(
+            "rounds",
+            f"of {config.rollout.round_tokens} tokens a response; the unfinished go on after the "
+            f"update, and are {end} after {plural(partial.age, 'update')}",
+        )
     if not config.computes_alike:
         display.say(
             "numbers",

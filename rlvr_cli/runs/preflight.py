@@ -172,6 +172,12 @@ def data_findings(
         )
     if not has_template:
         texts.append(NO_TEMPLATE)
+    rollout = config.rollout
+    if rollout.partial is not None and rollout.round_tokens >= rollout.max_tokens:
+        texts.append(
+            f"a round of {rollout.round_tokens} tokens ends every response, so none goes on: lower "
+            "rollout.partial.tokens"
+        )
     findings = [Finding(text) for text in texts]
     changed = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if has_template and changed:

@@ -40,6 +40,8 @@ class TrainerValues:
     mismatch: float | None = None
     resting: list[tuple[int, int, int]] = field(default_factory=list)
     """Problems that rest: number, passes of the rest, first pass after it."""
+    open: list[JsonObject] = field(default_factory=list)
+    """Groups whose turn has not come (`open_groups_as_json`), in a run with partial rollouts."""
 
 
 @dataclass(frozen=True)

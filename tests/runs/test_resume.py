@@ -33,6 +33,12 @@ from rlvr_cli.training.trainer import Trainer
 from verifiers import Verdict, Verification, Verifier
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
+PARTIAL = (
+    "rollout.partial=on",
+    "rollout.partial.tokens=1",
+    "rollout.partial.age=1",
+    "rollout.partial.too_old=drop",
+)
 PRESETS = {
     "dapo": ("algo=dapo", "rollout.prompts=2"),
     "grpo": ("algo=grpo",),
@@ -69,6 +75,8 @@ PRESETS = {
     "computed again": ("algo=grpo", "optim.checkpointing=on"),
     "teacher": ("algo=opd", "rollout.samples=1"),
     "teacher, lora": ("algo=opd", "lora.rank=2"),
+    "partial": ("algo=dapo", *PARTIAL),
+    "partial, own old": ("algo=ppo", *PARTIAL, "algorithm.importance_correction=none"),
     "rests": ("algo=dapo", "rollout.prompts=4", "data.rest=true"),
 }
 MARKS = {"float16": pytest.mark.slow, "8 bits": quantizes, "4 bits": quantizes}
