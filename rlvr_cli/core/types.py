@@ -111,6 +111,8 @@ class Completion:
     logprobs: Sequence[float]
     """Log-probability of each token under the distribution it was sampled from."""
     finish_reason: FinishReason
+    server: str = ""
+    """The server that sampled it. Empty if an engine of this process did."""
 
 
 class Label(NamedTuple):
