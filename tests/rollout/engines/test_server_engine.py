@@ -5,14 +5,16 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import util
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
 import torch
 from conftest import invoke, refused
 from fake_vllm import FakeVllm, fake_vllm
+from small_trainer import make_trainer
 
 from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.core.types import SamplingParams
@@ -22,6 +24,8 @@ from rlvr_cli.rollout.engines.contract import Trainer, check_contract
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.pushed import WeightsDirectory, weights_directory
 from rlvr_cli.rollout.engines.server_engine import ServerEngine, ServerSettings
+from rlvr_cli.rollout.sampler import Sampler
+from rlvr_cli.training.trainer import Trainer as StepTrainer
 
 PROMPTS = [[5, 6, 7], [8], [9, 10], [11, 12, 13, 14]]
 SEEDS = [100, 200, 300, 400]
@@ -293,55 +297,65 @@ def test_a_key_goes_to_the_servers_and_nowhere_else(policy, monkeypatch):
         assert set(server.keys) == {"Bearer secret-of-the-servers"}
 
 
-COMMAND = (
-    *("train", "--algo", "grpo", "--prompts", 4, "--samples", 4, "--max-tokens", 24),
-    *("--set", "eval.limit=0", "--quiet"),
-)
+def is_even(text: str) -> bool:
+    return len(text) % 2 == 0
 
 
-def rows_of(run: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+@contextmanager
+def trainer_on_servers() -> Iterator[tuple[StepTrainer, list[FakeVllm]]]:
+    """A trainer of a small random model whose engine are two servers."""
+    trainer = make_trainer(is_even, "algo=grpo", "rollout.temperature=0.7", "optim.lr=0.1")
+    session = trainer.session
+    model = session.policy.model
+    size = len(session.policy.tokenizer)
+    with fake_vllm(model.config, size) as first, fake_vllm(model.config, size) as second:
+        urls = [first.url, second.url]
+        engine = ServerEngine(
+            model, size, session.policy.stop_ids, urls, weights_directory(None), settings=QUICK
+        )
+        engine.sync_weights(model.named_parameters())
+        sampler = Sampler(engine, session.sampler.tokenizer, session.sampler.verifier)
+        trainer.session = replace(session, engine=engine, sampler=sampler)
+        trainer.config = trainer.config.model_copy(update={"engine": "server"})
+        trainer.updater.mismatch_limit = trainer.config.mismatch_limit
+        try:
+            yield trainer, [first, second]
+        finally:
+            engine.close()
 
 
-def test_a_run_on_servers_learns_what_one_in_this_process_learns(policy, tmp_path):
-    command = (*COMMAND, "--steps", 2, "--lr", 1e-3)
-    here = invoke(*command, "--out", tmp_path / "here")
-    assert here.exit_code == 0, here.stderr
-    with servers(policy, "", "") as (_, running):
-        urls = [word for server in running for word in ("--rollout-server", server.url)]
-        result = invoke(*command, *urls, "--out", tmp_path / "servers")
-    assert result.exit_code == 0, result.stderr
-    rows = rows_of(tmp_path / "here")
-    others = rows_of(tmp_path / "servers")
-    for row, other in zip(rows, others, strict=True):
-        assert other["loss"] == pytest.approx(row["loss"], abs=1e-5)
-        assert other["reward_mean"] == row["reward_mean"]
-        assert other["mismatch"] < 1e-5
+def test_steps_on_servers_are_those_of_the_engine_of_this_process():
+    here = make_trainer(is_even, "algo=grpo", "rollout.temperature=0.7", "optim.lr=0.1")
+    expected = [result.figures for result in islice(here.train_steps(), 3)]
+    with trainer_on_servers() as (trainer, _):
+        for figures, other in zip(
+            [result.figures for result in islice(trainer.train_steps(), 3)], expected, strict=True
+        ):
+            assert figures.update.loss == pytest.approx(other.update.loss, abs=1e-5)
+            assert figures.update.grad_norm == pytest.approx(other.update.grad_norm, rel=1e-3)
+            assert figures.update.mismatch is not None
+            assert figures.update.mismatch < 1e-5
 
 
 @pytest.mark.parametrize("fault", ["tied", "leaves-out", "keeps-weights", "other-model", "raw"])
-def test_a_fault_in_a_step_ends_the_run_in_it_with_a_checkpoint(policy, fault, tmp_path):
+def test_a_fault_in_a_step_ends_the_run_before_its_tokens_train(fault):
     """One of two servers takes the weights of the first step no more, and answers as if it did."""
-    with servers(policy, "", "") as (_, (first, second)):
+    with trainer_on_servers() as (trainer, (_, second)):
+        steps = trainer.train_steps()
         load = second.load
 
-        def load_third(directory: Path) -> None:
-            if directory.name == "push-000003":  # two were those of the contract
-                second.faults.add(fault)
+        def load_with_fault(directory: Path) -> None:
+            second.faults.add(fault)
             load(directory)
 
-        second.load = load_third  # type: ignore[method-assign]
-        result = invoke(
-            *(*COMMAND, "--steps", 3, "--lr", 3e-2, "--temperature", 0.7),
-            *("--rollout-server", first.url, "--rollout-server", second.url),
-            *("--out", tmp_path / "run"),
-        )
-    assert result.exit_code == 2
-    assert f"step 2: the server {second.url} and the trainer disagree by" in result.stderr
-    assert "saved up to step 1; go on with" in result.stderr
-    assert (tmp_path / "run" / "checkpoints" / "step-1" / "config.json").is_file()
-    (row,) = rows_of(tmp_path / "run")
-    assert row["step"] == 1
+        second.load = load_with_fault  # type: ignore[method-assign]
+        next(steps)
+        before = [p.detach().clone() for p in trainer.session.policy.model.parameters()]
+        with pytest.raises(EngineError) as error:
+            next(steps)
+        assert f"step 2: the server {second.url} and the trainer disagree by" in str(error.value)
+        assert all(map(torch.equal, before, trainer.session.policy.model.parameters()))
+        assert trainer.is_between_steps  # so that the end of step 1 is saved
 
 
 def test_doctor_says_what_the_servers_are(policy):
