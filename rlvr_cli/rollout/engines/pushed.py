@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, TYPE_CHECKING, Any
 
 import torch
@@ -91,7 +92,8 @@ class WeightsDirectory:
         Raises UserError if another run uses it, or if it cannot be written to.
         """
         with writing(f"--weights-dir {self.here}"):
-            self.here.mkdir(parents=True, exist_ok=True)
+            mode = 0o700 if self.is_temporary else 0o777
+            self.here.mkdir(mode=mode, parents=True, exist_ok=not self.is_temporary)
         self._lock = lock_directory(self.here)
         for pattern in ("push-*", ".push-*"):
             for path in self.here.glob(pattern):
@@ -176,7 +178,7 @@ def weights_directory(text: str | None) -> WeightsDirectory:
     """
     if text is None:
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        here = Path(tempfile.mkdtemp(prefix="rlvr-weights-", dir=memory))
+        here = Path(memory or tempfile.gettempdir()) / f"rlvr-weights-{token_hex(8)}"
         return WeightsDirectory(here, str(here), is_temporary=True)
     here_text, colon, there = text.partition(":")
     if not here_text or (colon and not there.startswith("/")):
