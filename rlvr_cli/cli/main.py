@@ -462,7 +462,7 @@ def doctor(
     \b
     [bold]Examples[/]
       rlvr doctor && rlvr train --algo dapo
-      rlvr doctor --rollout-server http://127.0.0.1:8000 --model Qwen/Qwen2.5-0.5B-Instruct
+      rlvr doctor --rollout-server http://127.0.0.1:8000 --model runs/RUN
 
     The exit code is 0 if the default run can run, or the servers keep their contract, else 2.
     """
@@ -507,7 +507,7 @@ def serve(
     \b
     [bold]Examples[/]
       rlvr serve Qwen/Qwen2.5-0.5B-Instruct --python ~/vllm/bin/python
-      rlvr serve Qwen/Qwen2.5-32B-Instruct --port 8001 -- --tensor-parallel-size 4
+      rlvr serve Qwen/Qwen2.5-32B-Instruct -- --tensor-parallel-size 4
       rlvr serve tiny --print
 
     It has no weights until a run pushes them. What follows -- is passed on to vLLM.

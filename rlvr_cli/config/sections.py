@@ -201,9 +201,11 @@ class ServersConfig(Section):
     """The vLLM servers that sample for training instead of an engine of this machine."""
 
     use = Use(on_resume="free")
-    urls: tuple[str, ...] = setting((), flag="--rollout-server", metavar="URL", panel="Options")
+    urls: tuple[str, ...] | None = setting(
+        None, flag="--rollout-server", metavar="URL", panel="Options"
+    )
     """URL of a vLLM server that samples (`rlvr serve`), such as http://127.0.0.1:8000. Repeat it
-    for several, which divide the problems."""
+    for several, which divide the problems. None means that this machine samples."""
     weights_dir: str | None = setting(
         None, flag="--weights-dir", metavar="HERE[:THERE]", panel="Options"
     )

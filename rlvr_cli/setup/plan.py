@@ -98,7 +98,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     if template not in TEMPLATES:  # A file's text is stored, so that the file is not needed again.
         template = template_text(template)
     answer_format = choose_format(problems, config.data)
-    engine = choose_engine(config.engine, config.servers.urls)
+    engine = choose_engine(config.engine, config.servers.urls or ())
     card = usable_card()
     offload = config.optim.offload
     if card is None and offload != "none":

@@ -354,7 +354,7 @@ def start_server_engine(
         policy.model,
         vocab_size=len(policy.tokenizer),
         stop_ids=policy.stop_ids,
-        urls=servers.urls,
+        urls=servers.urls or (),
         directory=weights_directory(servers.weights_dir),
         precision=precision,
         settings=ServerSettings(

@@ -177,9 +177,11 @@ class Updater:
         """
         self.mismatch = None
         scored = samples.trainer_logprobs
-        if scored is None or not samples.is_fresh.any():
-            return
+        if scored is None:
+            scored = samples.old_logprobs
         is_measured = samples.mask.bool() & samples.is_fresh[:, None]
+        if scored is None or scored is samples.rollout_logprobs or not is_measured.any():
+            return
         gaps = (scored - samples.rollout_logprobs).abs()
         self.mismatch = float(gaps[is_measured].mean())
         self.mismatch_tokens = int(is_measured.sum())
