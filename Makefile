@@ -27,7 +27,7 @@ LIBRARY_TESTS := $(addprefix tests/ranks/test_,files.py launch.py training.py) \
 # What those need of the extra [dev]: trackers, browser and linters take longer to unpack than the tests to run.
 LIBRARY_TOOLS := accelerate filelock gguf hypothesis pytest pytest-xdist
 # What starts vLLM, or asks both engines the same; the other tests in tests/rollout never see it.
-VLLM_TESTS := $(addprefix tests/rollout/,engines/test_vllm_engine.py test_engine.py test_real_engines.py test_vllm_cli.py) \
+VLLM_TESTS := $(addprefix tests/rollout/,engines/test_vllm_engine.py test_engine.py test_real_engines.py test_real_server.py test_vllm_cli.py) \
 	tests/cli/test_real_model.py tests/cli/test_vllm_server.py
 
 .PHONY: train real test test-slow test-all test-vllm test-lowest test-highest coverage try-wheel docs fuzz lint settings tiny mutants

@@ -57,6 +57,11 @@ class Samples:
     only their sum counts."""
     earlier_rewards: Tensor | None = None
     """[B, T]: what of the reward was earned before the end. None if nothing was."""
+    server: list[str] | None = None
+    """ROLLOUT: the server that sampled each response, empty for an engine of this process."""
+    trainer_logprobs: Tensor | None = None
+    """LOG-PROBABILITIES by the trainer, 0 for carried rows: what the engine's are compared with.
+    None without such a pass."""
     old_logprobs: Tensor | None = None
     """LOG-PROBABILITIES of the policy that sampled: the trainer's, or all the engine's. None if a
     batch trains once (`Updater` says which ones the loss takes then)."""
@@ -164,6 +169,7 @@ def to_samples(
         token_figures=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
         versions=versions,
         is_anchored=mask.bool() if weighs_older else None,
+        server=[completion.server for completion in completions],
     )
     if any(rollout.places for rollout in rollouts):
         samples.earlier_rewards = torch.zeros_like(mask)

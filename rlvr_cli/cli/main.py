@@ -461,20 +461,77 @@ def audit(
 
 
 @app.command()
-def doctor() -> None:
-    """Check this installation: what it has, what is missing, and for what.
+def doctor(
+    rollout_server: Annotated[
+        Texts, Option(metavar="URL", help="Check this rollout server instead; repeat for several.")
+    ] = None,
+    model: Annotated[str, Option(help="Model of the servers, as in train.")] = "tiny",
+    weights_dir: Annotated[
+        Text, Option(metavar="HERE[:THERE]", help="Directory of the weights, as in train.")
+    ] = None,
+    set_: options.Set = None,
+) -> None:
+    """Check this installation, or rollout servers: what is there, what is missing, and for what.
 
     \b
     [bold]Examples[/]
       rlvr doctor && rlvr train --algo dapo
+      rlvr doctor --rollout-server http://127.0.0.1:8000 --model runs/RUN
 
-    The exit code is 0 if the default run can run, else 2.
+    The exit code is 0 if the default run can run, or the servers keep their contract, else 2.
     """
     with reported_errors():
         from rlvr_cli.console.display import Display
+        from rlvr_cli.program.serve import examine_servers
         from rlvr_cli.runs.doctor import examine
 
-        examine(Display(stderr=False))
+        if rollout_server:
+            flags = {
+                "rollout_server": rollout_server,
+                "model": model,
+                "weights_dir": weights_dir,
+            }
+            examine_servers(flags, set_ or (), Display(stderr=False))
+        else:
+            examine(Display(stderr=False))
+
+
+@app.command(context_settings={"allow_extra_args": True})
+def serve(
+    ctx: typer.Context,
+    model: Annotated[str, Argument(help="Model to sample from, as --model of train.")],
+    python: Annotated[
+        str, Option(metavar="PATH", help="Python of an environment that has vLLM 0.32 or later.")
+    ] = sys.executable,
+    host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to listen on.", min=1, max=65535)] = 8000,
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        Option(help="Compute dtype. Auto means float32 on a CPU, else bfloat16."),
+    ] = "auto",
+    device: Annotated[
+        Literal["auto", "cpu", "gpu"], Option(help="Device of the server. Auto: this machine's.")
+    ] = "auto",
+    print_: Annotated[
+        bool, Option("--print", help="Print the command line instead of running it.")
+    ] = False,
+) -> None:
+    """Start a vLLM server that samples for rlvr train --rollout-server.
+
+    \b
+    [bold]Examples[/]
+      rlvr serve Qwen/Qwen2.5-0.5B-Instruct --python ~/vllm/bin/python
+      rlvr serve Qwen/Qwen2.5-32B-Instruct -- --tensor-parallel-size 4
+      rlvr serve tiny --print
+
+    It has no weights until a run pushes them. What follows -- is passed on to vLLM.
+    """
+    with reported_errors():
+        from rlvr_cli.console.display import Display
+        from rlvr_cli.program.serve import Serving
+        from rlvr_cli.program.serve import serve as start_server
+
+        start_server(Serving(model, python, host, port, dtype, device, ctx.args), print_, Display())
 
 
 @app.command(cls=SettingsCommand)

@@ -51,7 +51,8 @@ directory: data paths and machine settings are ignored, because a downloaded che
 choose them."""
 
 
-_ENDPOINT = "server.endpoint"
+_URLS = ("server.endpoint", "servers.urls")
+"""Settings whose URLs are stored and shown, and may have no key."""
 LORA_RATE = 10.0
 """The learning rate of an adapter, divided by that of all weights (Schulman et al. 2025)."""
 
@@ -133,14 +134,20 @@ def _without_key(assignment: Assignment) -> Assignment:
     """Return a stored assignment without the key that a URL may have, and say so."""
     if not _has_key(assignment):
         return assignment
-    LOG.warning("warning    %s: %s is read without its key", assignment.origin, _ENDPOINT)
-    return assignment._replace(value=without_key(assignment.value))
+    LOG.warning("warning    %s: %s is read without its key", assignment.origin, assignment.key)
+    return assignment._replace(value=_without_keys(assignment.value))
 
 
 def _has_key(assignment: Assignment) -> bool:
     """Return whether an assignment is a URL with a password, or what may be a key."""
-    url = assignment.value
-    return assignment.key == _ENDPOINT and isinstance(url, str) and without_key(url) != url
+    return assignment.key in _URLS and _without_keys(assignment.value) != assignment.value
+
+
+def _without_keys(value: object) -> Any:
+    """Return a URL, or a list of them, without keys."""
+    if isinstance(value, list | tuple):
+        return type(value)(map(_without_keys, value))
+    return without_key(value) if isinstance(value, str) else value
 
 
 def flag_layer(key: str, value: object) -> list[Assignment]:
@@ -201,10 +208,11 @@ def resolve(assignments: Sequence[Assignment]) -> Config:
     """
     for assignment in assignments:
         if _has_key(assignment):  # and the origin, which may show it, is not said
+            section = assignment.key.partition(".")[0]
             raise UserError(
-                f"{_ENDPOINT} {shortened(without_key(assignment.value))}: a key does not belong "
-                "into the URL, which stands in results; give the URL up to /v1, and the key in "
-                "the variable that server.key_env names"
+                f"{assignment.key} {shortened(str(_without_keys(assignment.value)))}: a key does "
+                "not belong into the URL, which stands in results; give the URL without it, and "
+                f"the key in the variable that {section}.key_env names"
             )
     first_algo = next((value for key, value, _ in assignments if key == "algo"), Config().algo)
     values = _preset(first_algo)

@@ -25,6 +25,9 @@ length in all, by passes of whole prompts, which cost a card little beside decod
 LONGEST_RESPONSE = 32_768
 """Tokens of a response at most, even if the context has room for more. Reasoning models are usually
 run with this limit."""
+SERVER_MISMATCH_LIMIT = 1e-3
+"""Nats a token between a server and the trainer, both in float32, beyond which the server has other
+weights. Rounding is 1e-5."""
 
 Sources = str | Annotated[tuple[str, ...], Field(min_length=1)]
 """One source of problems, or several."""
@@ -164,7 +167,7 @@ class RolloutConfig(Section):
     CPU the dtype of the weights."""
     mismatch_limit: float = setting(0.1, with_model=False, gt=0)
     """Largest difference between engine and trainer in a step's mean log-probability, in nats per
-    token. A larger one stops the run."""
+    token. A larger one stops the run. With servers in float32 it is 0.001 at most, for each."""
 
     @property
     def round_tokens(self) -> int:
@@ -219,6 +222,30 @@ class ServerConfig(Section):
     tries: int = Field(4, ge=1, le=100)
     """Number of times that a request is sent if the server is busy, fails, or gives no reply that
     can be read. While the server answers nobody, they are spread over a minute."""
+
+
+class ServersConfig(Section):
+    """The vLLM servers that sample for training instead of an engine of this machine."""
+
+    use = Use(on_resume="free")
+    urls: tuple[str, ...] | None = setting(
+        None, flag="--rollout-server", metavar="URL", panel="Options"
+    )
+    """URL of a vLLM server that samples (`rlvr serve`), such as http://127.0.0.1:8000. Repeat it
+    for several, which divide the problems. None means that this machine samples."""
+    weights_dir: str | None = setting(
+        None, flag="--weights-dir", metavar="HERE[:THERE]", panel="Options"
+    )
+    """Directory in which servers read the weights of each step, and its path on their machine if
+    that differs. None means a temporary one, for servers of this machine."""
+    key_env: str = "RLVR_API_KEY"
+    """Environment variable that holds the servers' key."""
+    in_flight: int = Field(256, ge=1, le=4096)
+    """Number of groups that wait for the servers at a time."""
+    timeout: float = Field(600.0, gt=0)
+    """Longest time that a server may take for a group or for new weights, in seconds."""
+    tries: int = Field(3, ge=1, le=100)
+    """Number of times that all servers are asked for a group before the run ends."""
 
 
 class CheckpointConfig(Section):
@@ -282,10 +309,11 @@ class Config(Section):
     no teacher."""
     parent: str | None = setting(None, on_resume="moves")
     """Checkpoint whose weights and optimizer the run begins with. --from sets it."""
-    engine: Literal["auto", "vllm", "transformers"] = setting(
+    engine: Literal["auto", "vllm", "transformers", "server"] = setting(
         "auto", read_by=SAMPLING, flag="--engine", panel="Options"
     )
-    """Sampling engine. Auto means vllm if it is installed and there is a GPU."""
+    """Sampling engine. Auto means server with --rollout-server, else vllm if it is installed and
+    there is a GPU."""
     data: DataConfig = DataConfig()
     rollout: RolloutConfig = RolloutConfig()
     reward: RewardConfig = RewardConfig()
@@ -294,6 +322,7 @@ class Config(Section):
     lora: LoraConfig = LoraConfig()
     eval: EvalConfig = EvalConfig()
     server: ServerConfig = ServerConfig()
+    servers: ServersConfig = ServersConfig()
     checkpoint: CheckpointConfig = CheckpointConfig()
     guards: GuardsConfig = GuardsConfig()
 
@@ -312,6 +341,13 @@ class Config(Section):
     def weighs_older(self) -> bool:
         """Return whether a correction weighs the tokens that older weights sampled."""
         return self.rollout.partial is not None and self.algorithm.correction is not None
+
+    @property
+    def mismatch_limit(self) -> float:
+        """Return the largest gap between engine and trainer, which is small for float32 servers."""
+        limit = self.rollout.mismatch_limit
+        is_proof = self.engine == "server" and self.computes_alike
+        return min(limit, SERVER_MISMATCH_LIMIT) if is_proof else limit
 
     @property
     def reference_is_base(self) -> bool:

@@ -116,6 +116,8 @@ class Completion:
     finish_reason: FinishReason
     versions: VersionRuns = ()
     """Empty if the weights of its group sampled all of its tokens."""
+    server: str = ""
+    """The server that sampled it. Empty if an engine of this process did."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Response
 from rlvr_cli.data.chats import message_text
 from rlvr_cli.evaluation.imported import finish_reason, is_error_body, names_an_error
+from rlvr_cli.rollout.endpoint import Said, message_of
 
 MOST_TOKENS = 1 << 31
 
@@ -88,17 +89,6 @@ class _Choice(BaseModel):
         return f"finish_reason {shortened(str(finish_reason(self.finish_reason)))}"
 
 
-class _Said(BaseModel):
-    """What is read of an error."""
-
-    error: object = None
-    message: object = None
-    detail: object = None
-    """What FastAPI names the message."""
-    param: object = None
-    """The parameter that it is about."""
-
-
 def read_reply(body: bytes, problem: Problem) -> Reply:
     """Read the choices of a chat completion, without those that failed. Raises NoReplyError if all
     failed, and for a body that names an error or has another form."""
@@ -113,7 +103,7 @@ def read_reply(body: bytes, problem: Problem) -> Reply:
     if names_an_error(completion.error):
         raise NoReplyError(message_of(value))
     if not completion.choices:
-        said = _Said.model_validate(value)
+        said = Said.model_validate(value)
         raise NoReplyError(str(said.message or said.detail or "the reply has no choices"))
     is_single = len(completion.choices) == 1
     n_tokens = completion.tokens
@@ -134,16 +124,3 @@ def read_reply(body: bytes, problem: Problem) -> Reply:
     share = len(responses) / len(completion.choices)
     model = completion.model if isinstance(completion.model, str) else None
     return Reply(responses, (n_tokens or 0) * share, model)
-
-
-def message_of(body: object) -> str:
-    """Return the message of an error as servers write it, and the parameter that it is about, else
-    the whole."""
-    if not isinstance(body, dict):
-        return str(body or "")
-    error = _Said.model_validate(body).error or body
-    if not isinstance(error, dict):
-        return str(error)
-    said = _Said.model_validate(error)
-    message = str(said.message or error)
-    return f"{message} ({said.param})" if said.param else message

@@ -1,53 +1,29 @@
 """Ask a server that speaks OpenAI's chat completions for responses."""
 
 import asyncio
-import ipaddress
 import math
-import os
 import random
 import re
 import time
 import warnings
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import mktime_tz, parsedate_tz
-from functools import cache
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from rlvr_cli.core.environment import check_proxies
-from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import parse_json
 from rlvr_cli.core.libraries import LOG
-from rlvr_cli.core.text import plural, shortened, without_key
+from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.types import Problem, SamplingParams
-from rlvr_cli.evaluation.replies import NoReplyError, Reply, message_of, read_reply
+from rlvr_cli.evaluation.replies import NoReplyError, Reply, read_reply
+from rlvr_cli.rollout.endpoint import KEY_VARIABLE, LONGEST_REASON, Endpoint, run_coroutine
 
 T = TypeVar("T")
-KEY_VARIABLE = "RLVR_API_KEY"
-"""The environment variable that holds the key unless `--key-env` names another."""
-NO_KEY = "none"
-"""The key that the client sends without one, so that it does not look for one by itself."""
-SHORTEST_KEY = 12  # characters: a shorter one is a dummy, such as EMPTY, or a word
-SENT_HEADERS = {
-    "accept",
-    "accept-encoding",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "user-agent",
-}
-"""The headers that a request needs besides the key."""
-LARGEST_REPLY = 32 << 20  # bytes, some 8 million tokens: more is no list of responses
 LARGEST_SEED = 2**31  # what every server takes as an integer
-LONGEST_REASON = 200  # characters of what a server says about a failure
 SHOWN_MODELS = 5
-CONNECT_SECONDS = 10.0
 LONGEST_WAIT = 120.0
 """Seconds that the client waits before it tries again, at a server's word."""
 SHORTEST_WAIT = 0.5
@@ -104,7 +80,7 @@ Outcome = Reply | NoReplyError
 
 
 @dataclass(frozen=True)
-class Server:
+class Server(Endpoint):
     """Where the server is, and how it is asked."""
 
     endpoint: str
@@ -122,39 +98,10 @@ class Server:
     has_max_tokens: bool = True
     """Whether to send the length limit. Otherwise the server gives what its context leaves."""
 
-    def __post_init__(self) -> None:
-        if self.key_variable != KEY_VARIABLE and not self.key:  # the key itself, by mistake?
-            raise UserError(
-                "--key-env: give the name of a variable that is set, not the key itself"
-            )
-        if not re.fullmatch("[!-~]*", self.key):
-            raise UserError(f"{self.key_variable}: a key has ASCII characters alone, and no space")
-        check_endpoint(self.endpoint, has_key=bool(self.key))
-
-    @property
-    def key(self) -> str:
-        """Return the key from the environment, or an empty text."""
-        return os.environ.get(self.key_variable, "").strip()
-
-    def without_key(self, text: str) -> str:
-        """Return a text without the key."""
-        return text.replace(self.key, "***") if self.key else text
-
-    def content(self, response: Any) -> bytes:
-        """Return the body of a reply, without the key unless a text may have that by chance."""
-        body: bytes = response.content
-        if len(self.key) >= SHORTEST_KEY:
-            return body.replace(self.key.encode(), b"***")
-        return body
-
-    def failure(self, text: str) -> UserError:
-        """Return an error that names the endpoint."""
-        return UserError(f"--endpoint {self.endpoint}: {self.without_key(text)}")
-
     def models(self) -> list[str]:
         """Return the names of the server's models, empty if it does not list them. Raises UserError
         if the server cannot be reached, refuses the key or lacks the model."""
-        names = _run(self._models())
+        names = run_coroutine(self._models())
         if names and self.model not in names:
             known = ", ".join(shortened(name) for name in names[:SHOWN_MODELS])
             ellipsis = ", …" if len(names) > SHOWN_MODELS else ""
@@ -198,85 +145,7 @@ class Server:
         """
         # Ctrl-C may come between a coroutine and its await.
         warnings.filterwarnings("ignore", "coroutine .* was never awaited")
-        _run(_Asking(self, params).ask(requests, on_outcomes))
-
-    def reason(self, error: Exception) -> str:
-        """Say in a line why a request failed, and what to do if that is known."""
-        import openai
-
-        cause = error.__cause__ or error
-        said = str(cause) or type(cause).__name__
-        status = ""
-        if isinstance(error, openai.APIStatusError):
-            said = message_of(error.body)
-            location = error.response.headers.get("Location")
-            if error.response.is_redirect and location:
-                said = f"it redirects to {location}: name that address"
-            status = f"{error.status_code} "
-        line = status + " ".join(self.without_key(said).split())[:LONGEST_REASON]
-        if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
-            hint = f"set {self.key_variable}, or name the variable of the key with --key-env"
-            return f"it refuses the key ({line}); {hint}"
-        return line
-
-    @asynccontextmanager
-    async def client(self) -> Any:
-        """Open the client: no key but ours, no other host, no reply beyond a bound."""
-        try:
-            import httpx2
-            import openai
-        except ImportError:
-            raise UserError("--endpoint needs the client: pip install 'rlvr[server]'") from None
-        too_large = self.failure(f"a reply of more than {LARGEST_REPLY >> 20} MiB")
-
-        class Bounded(httpx2.AsyncByteStream):
-            def __init__(self, stream: Any) -> None:
-                self.stream = stream
-
-            async def __aiter__(self) -> AsyncIterator[bytes]:
-                size = 0
-                async for part in self.stream:
-                    size += len(part)
-                    if size > LARGEST_REPLY:
-                        raise too_large
-                    yield part
-
-            async def aclose(self) -> None:
-                await self.stream.aclose()
-
-        async def send_less(request: Any) -> None:
-            # The client adds what it finds in the environment, keys and accounts among it.
-            for name in request.headers.keys() - SENT_HEADERS:
-                del request.headers[name]
-            request.headers["Authorization"] = f"Bearer {self.key or NO_KEY}"
-
-        async def bound_reply(response: Any) -> None:
-            response.stream = Bounded(response.stream)
-
-        try:
-            transport = openai.DefaultAsyncHttpxClient(
-                follow_redirects=False,  # to a host that is to have no key of ours
-                # A proxy of the environment is for other machines than those of plain http.
-                trust_env=urlsplit(self.endpoint).scheme == "https",
-                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),  # `timeout` is of the whole
-                verify=certificates(),
-                event_hooks={"request": [send_less], "response": [bound_reply]},
-            )
-        except ImportError:  # whose text may have the password of a proxy
-            raise self.failure(
-                "the proxy of the environment (ALL_PROXY, HTTPS_PROXY) is a socks proxy, which "
-                "needs another package: name one of http or https, or unset it"
-            ) from None
-        client = openai.AsyncOpenAI(
-            api_key=self.key or NO_KEY,
-            base_url=self.endpoint,
-            http_client=transport,
-            max_retries=0,  # a reply that cannot be read is tried again too: `_Asking.attempt`
-            # A compressed reply could be small on the wire and large here.
-            default_headers={"Accept-Encoding": "identity"},
-        )
-        async with client:
-            yield client
+        run_coroutine(_Asking(self, params).ask(requests, on_outcomes))
 
 
 class _RefusedError(Exception):
@@ -527,57 +396,3 @@ def seconds_told(headers: Mapping[str, str]) -> float | None:
         if math.isfinite(seconds):
             return max(0.0, seconds)
     return None
-
-
-@cache
-def certificates() -> Any:
-    """Read the certificates of this machine, which takes long, once for all clients."""
-    import httpx2
-
-    return httpx2.create_ssl_context()
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine, in another thread if this one has a loop already, as in a notebook."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(asyncio.run, coroutine).result()
-
-
-def check_endpoint(endpoint: str, has_key: bool) -> None:
-    """Raise UserError for a text that is not a URL, or a URL that reveals a key."""
-    try:
-        parts = urlsplit(endpoint)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    if not host or parts.scheme not in ("http", "https"):
-        raise UserError(
-            f"--endpoint {shortened(without_key(endpoint))}: give a URL such as "
-            "http://localhost:8000/v1"
-        )
-    if parts.username or parts.password or parts.query or parts.fragment:
-        raise UserError(
-            f"--endpoint of {host}: a key does not belong into the URL, which stands in results; "
-            f"give the URL up to /v1, and the key in {KEY_VARIABLE}"
-        )
-    if parts.scheme == "https":  # plain http takes no proxy
-        check_proxies()
-    if has_key and parts.scheme == "http" and not is_this_machine(host):
-        raise UserError(
-            f"--endpoint {endpoint}: the key would go over the network in plain text; use https, "
-            "or a tunnel to localhost, or unset the key"
-        )
-
-
-def is_this_machine(host: str) -> bool:
-    """Return whether a host name is that of this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

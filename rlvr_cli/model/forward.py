@@ -197,14 +197,19 @@ def float32_logprobs(
     return logprobs
 
 
-def own_logprobs(model: "PreTrainedModel", vocab_size: int, samples: Sequence[Sample]) -> Tensor:
+def own_logprobs(
+    model: "PreTrainedModel",
+    vocab_size: int,
+    samples: Sequence[Sample],
+    temperature: float = 1.0,
+) -> Tensor:
     """Compute log-probabilities of all response tokens by a pass for each sample."""
     logprobs = []
     for prompt, response in samples:
         ids = torch.tensor([[*prompt, *response]], device=model.device)
         with torch.no_grad():
             logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
-        logprobs.append(_logprobs(logits, ids[0, len(prompt) :], vocab_size))
+        logprobs.append(_logprobs(logits / temperature, ids[0, len(prompt) :], vocab_size))
     return torch.cat(logprobs)
 
 

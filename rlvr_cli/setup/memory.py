@@ -363,6 +363,8 @@ class Memory:
             return {"graphs and context": _VLLM_GRAPHS + _TORCH_CONTEXT}
         if config.engine == "vllm":
             return {VLLM: weights + self._cache_bytes(config)}
+        if config.engine == "server":
+            return {"context": _TORCH_CONTEXT if self.machine.device == "cuda" else 0}
         has_copy = self.training and samples_a_copy(config)
         if not dequantizes:  # It shares the codes.
             weights = number_bytes(config.rollout.precision) * unquantized(self.model, config)
@@ -376,7 +378,7 @@ class Memory:
         if self.lends_gpu(config):
             share = int(config.rollout.gpu_share * self.machine.total)
             return {VLLM: max(share, self._vllm_memory(config, responses=1))}
-        if config.engine == "vllm":
+        if config.engine in ("vllm", "server"):
             return {}
         cache = self._cache_bytes(config)
         if self.machine.device == "cpu":

@@ -1,5 +1,6 @@
 """Decide the settings of a command that depend on its problems and on this machine."""
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +11,7 @@ from rlvr_cli.config.built_in import TEMPLATES, known_sets
 from rlvr_cli.config.sections import LONGEST_RESPONSE, DataConfig
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.limits import thread_limit
+from rlvr_cli.core.text import plural
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.core.versions import installed_version, torch_of_vllm
 from rlvr_cli.data.problems import ProblemSet, joined
@@ -32,7 +34,7 @@ _BOXED = "boxed"
 class EngineChoice:
     """The chosen engine and the reason for it, in words."""
 
-    name: Literal["vllm", "transformers"]
+    name: Literal["vllm", "transformers", "server"]
     reason: str
 
 
@@ -96,7 +98,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     if template not in TEMPLATES:  # A file's text is stored, so that the file is not needed again.
         template = template_text(template)
     answer_format = choose_format(problems, config.data)
-    engine = choose_engine(config.engine)
+    engine = choose_engine(config.engine, config.servers.urls or ())
     card = usable_card()
     offload = config.optim.offload
     if card is None and offload != "none":
@@ -258,12 +260,19 @@ def precision_on(card: Card | None, setting: Precision) -> str:
     return "float32" if card is None else card.half
 
 
-def choose_engine(setting: str) -> EngineChoice:
+def choose_engine(setting: str, servers: Sequence[str] = ()) -> EngineChoice:
     """Return the engine for `--engine SETTING` on this machine.
 
-    `auto` takes vLLM if it is installed and there is a GPU. Raises UserError if vLLM is set and
-    missing, or built for another torch.
+    `auto` takes the servers if there are any, else vLLM if it is installed and there is a GPU.
+    Raises UserError if vLLM is set and missing, or built for another torch, and for servers with
+    another engine or none with this one.
     """
+    if servers and setting in ("auto", "server"):
+        return EngineChoice("server", f"--rollout-server, {plural(len(servers), 'server')}")
+    if servers:
+        raise UserError(f"--engine {setting} with --rollout-server: leave one of the two out")
+    if setting == "server":
+        raise UserError("--engine server: name a server with --rollout-server URL (rlvr serve)")
     return choose(
         setting=setting,
         version=installed_version("vllm"),

@@ -12,6 +12,7 @@ import torch
 
 from rlvr_cli.algorithm.reward import RewardConfig, RewardObjects
 from rlvr_cli.config import Config
+from rlvr_cli.config.sections import ServersConfig
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
@@ -27,7 +28,10 @@ from rlvr_cli.model.quantized import dequantize, quantize, quantized_copy
 from rlvr_cli.model.settings import SIXTEEN_BITS
 from rlvr_cli.ranks.group import broadcast_from_first, gather, make_whole, shard, world
 from rlvr_cli.rollout.engines.base import Engine, check_scores
+from rlvr_cli.rollout.engines.contract import Trainer, check_contract
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
+from rlvr_cli.rollout.engines.pushed import weights_directory
+from rlvr_cli.rollout.engines.server_engine import ServerEngine, ServerSettings
 from rlvr_cli.rollout.sampler import Sampler
 from rlvr_cli.setup.checks import (
     check_adapter,
@@ -66,6 +70,8 @@ class Session:
     """None in an evaluation, which rewards by verdicts alone."""
     teacher: LoadedModel | None = None
     teacher_forward: Forward = PACKED
+    servers: Sequence[str] = ()
+    """A line for each rollout server, which keeps its contract."""
 
     @cached_property
     def rewarder(self) -> "Rewarder":
@@ -151,10 +157,14 @@ def open_session(
                 if model is not None:
                     cast(model.model, getattr(torch, config.optim.weights))
         engine = start_engine(policy, config, forward, memory, training)
+        servers: list[str] = []
         try:
             if config.engine == "vllm":
                 limit = config.rollout.mismatch_limit
                 check_scores(engine, policy.model, len(policy.tokenizer), samples, limit)
+            if isinstance(engine, ServerEngine):
+                servers = check_servers(engine, policy, samples, config)
+                policy = replace(policy, context=min(policy.context, engine.context))
             lora = config.lora
             if training and lora.rank is not None:
                 add_adapter(policy.model, lora.rank, lora.alpha, lora.targets, config.seed)
@@ -169,6 +179,7 @@ def open_session(
                 opened_rewarder=rewarder,
                 teacher=models.teacher,
                 teacher_forward=teacher_forward,
+                servers=servers,
             )
         finally:
             engine.close()
@@ -191,6 +202,8 @@ def say_policy(name: str, session: Session, display: Display) -> None:
     """Say which policy is sampled, on which device, and with which versions of the libraries."""
     display.say("policy", f"{name}: {session.description}")
     display.say("versions", session.versions)
+    for line in session.servers:
+        display.say("server", line)
 
 
 def libraries(engine: str) -> list[str]:
@@ -336,6 +349,8 @@ def start_engine(
             precision=rollout.precision,
             sleeps=training,
         )
+    if config.engine == "server":
+        return start_server_engine(policy, config.servers, rollout.precision)
     dtype = getattr(torch, rollout.precision)
     lora = config.lora
     has_adapter = training and lora.base == "nf4" and not memory.holds_dequantized(config)
@@ -358,3 +373,44 @@ def start_engine(
         forward=forward,
         has_adapter=has_adapter,
     )
+
+
+def start_server_engine(
+    policy: LoadedModel, servers: ServersConfig, precision: str
+) -> ServerEngine:
+    """Make the engine on the servers. It asks them nothing yet.
+
+    Raises UserError for an invalid URL, a directory that cannot be used, and several processes.
+    """
+    if world() > 1:
+        raise UserError("--rollout-server with --processes: the servers take the weights of one")
+    return ServerEngine(
+        policy.model,
+        vocab_size=len(policy.tokenizer),
+        stop_ids=policy.stop_ids,
+        urls=servers.urls or (),
+        directory=weights_directory(servers.weights_dir),
+        precision=precision,
+        settings=ServerSettings(
+            key_variable=servers.key_env,
+            in_flight=servers.in_flight,
+            timeout=servers.timeout,
+            tries=servers.tries,
+        ),
+    )
+
+
+def check_servers(
+    engine: ServerEngine, policy: LoadedModel, samples: Sequence[Sample], config: Config
+) -> list[str]:
+    """Return a line for each server that keeps the contract. Raises UserError for one that does
+    not."""
+    trainer = Trainer(
+        name=config.model,
+        model=policy.model,
+        tokenizer=policy.tokenizer,
+        samples=samples,
+        limit=config.mismatch_limit,
+        temperature=config.rollout.temperature,
+    )
+    return check_contract(engine, trainer)

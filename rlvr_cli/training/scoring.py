@@ -27,18 +27,29 @@ def add_logprobs(
     reference: Policy | None = None,
     critic: Critic | None = None,
     uses_engine_logprobs: bool = False,
+    proves_weights: bool = False,
 ) -> int:
     """Fill those of `old_logprobs`, `entropy`, `ref_logprobs` and the values that the algorithm
     needs. Return how many response tokens were passed.
 
     Tokens that are not anchored keep the engine's log-probabilities as old ones, and with
-    `uses_engine_logprobs` all tokens do. The policy may be its own reference: as it was, without
-    its adapter.
+    `uses_engine_logprobs` all tokens do. With `proves_weights` the trainer's own of all fresh rows
+    are computed in any case. The policy may be its own reference: as it was, without its adapter.
     """
     scorer = Scorer(policy, micro_tokens)
     picks_tokens = algo.top_entropy is not None
-    if picks_tokens or (algo.needs_old_logprobs and not uses_engine_logprobs):
-        _add_old_logprobs(samples, scorer, picks_tokens)
+    needs_old = picks_tokens or (algo.needs_old_logprobs and not uses_engine_logprobs)
+    if needs_old or proves_weights:
+        _add_trainer_logprobs(samples, scorer, picks_tokens)
+    if needs_old:
+        samples.old_logprobs = samples.trainer_logprobs
+        is_anchored = samples.anchored
+        if samples.trainer_logprobs is not None and not torch.equal(
+            is_anchored, samples.mask.bool()
+        ):
+            samples.old_logprobs = torch.where(
+                is_anchored, samples.trainer_logprobs, samples.rollout_logprobs
+            )
     if uses_engine_logprobs:
         samples.old_logprobs = samples.rollout_logprobs
     if reference is not None:
@@ -86,11 +97,10 @@ class Scorer:
         return sum_tensor(scores.cpu())  # the only point at which the GPU is waited for
 
 
-def _add_old_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> None:
-    """Fill `old_logprobs` by a pass over rows with anchored tokens, and `entropy` by one over all
+def _add_trainer_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> None:
+    """Fill `trainer_logprobs` by a pass over rows with anchored tokens, or over all with `entropy`
     if needed."""
-    is_anchored = samples.anchored
-    has_anchored = is_anchored.any(1)
+    has_anchored = samples.anchored.any(1)
     rows = [row for row in range(len(samples)) if needs_entropy or has_anchored[row]]
     logprobs, entropy = scorer.score(
         samples,
@@ -98,9 +108,7 @@ def _add_old_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> 
         lambda part: torch.stack(scorer.policy(part.inputs, needs_entropy)[:2]),
         columns=2,
     )
-    if not torch.equal(is_anchored, samples.mask.bool()):
-        logprobs = torch.where(is_anchored, logprobs, samples.rollout_logprobs)
-    samples.old_logprobs = logprobs
+    samples.trainer_logprobs = logprobs
     samples.entropy = entropy if needs_entropy else None
 
 

@@ -65,7 +65,7 @@ class Trainer:
             config.optim,
             max_tokens=config.rollout.max_tokens,
             steps=config.steps,
-            mismatch_limit=config.rollout.mismatch_limit,
+            mismatch_limit=config.mismatch_limit,
         )
         self.order = ProblemOrder(len(prompts), config.seed, config.data.rest)
         partial_rollouts = config.rollout.partial
@@ -121,7 +121,6 @@ class Trainer:
         if self.in_flight is not None:
             lag = samples.lag(self.weight_version)
             record.partial = replace(self.in_flight.end_step(), lag=lag)
-        self.is_between_steps = False
         no_signal = self._no_signal_reason(batch, samples)
         if no_signal is None or self._still_updates(no_signal, samples):
             with record.phase("sync", memory="asleep"):
@@ -135,6 +134,7 @@ class Trainer:
                     reference=self.reference,
                     critic=self.updater.critic,
                     uses_engine_logprobs=self.updater.uses_engine_logprobs,
+                    proves_weights=config.engine == "server",
                 )
                 self.updater.measure_mismatch(samples, step)
             samples.is_rejected = rejected(samples, algo)  # CORRECTION for the engine's mismatch
@@ -145,6 +145,7 @@ class Trainer:
                 samples.advantages = torch.zeros_like(samples.mask)  # no signal: drop the critic's
             elif not len(samples):
                 no_signal = "all rejected"
+            self.is_between_steps = False
             with record.phase("update", memory="update"):  # OBJECTIVE, backward, UPDATE
                 learns_policy = no_signal is None or algo.has_reference_loss
                 record.update = self.updater.update(
@@ -157,6 +158,7 @@ class Trainer:
                 engine.wake()
             record.passed = samples.passed_lengths
             self.weight_version += 1
+        self.is_between_steps = False
         self.is_stopped = batch.given_up == "stop"
         self._renew_reference(step)
         if config.eval.every and self.held_out and step % config.eval.every == 0:

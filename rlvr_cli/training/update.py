@@ -169,20 +169,28 @@ class Updater:
         return would_pass and is_same and algo.correction is None
 
     def measure_mismatch(self, samples: Samples, step: int) -> None:
-        """Compare the trainer's old log-probabilities with the engine's, over all fresh tokens.
-        Raises EngineError if the two disagree.
+        """Compare the trainer's log-probabilities with the engine's, over all fresh tokens.
+        Raises EngineError if the two disagree, also on those of one server alone.
 
         If the trainer made no such pass, `update` compares in its first optimizer step instead,
         when the policy is still unchanged.
         """
         self.mismatch = None
-        old = samples.old_logprobs
-        sampled = samples.rollout_logprobs
-        if old is not None and old is not sampled and samples.is_fresh.any():
-            gaps = (old - sampled).abs()[samples.mask.bool() & samples.is_fresh]
-            self.mismatch = float(gaps.mean())
-            self.mismatch_tokens = len(gaps)
-            check_agreement(self.mismatch, self.mismatch_limit, step)
+        scored = samples.trainer_logprobs
+        if scored is None:
+            scored = samples.old_logprobs
+        is_measured = samples.mask.bool() & samples.is_fresh
+        if scored is None or scored is samples.rollout_logprobs or not is_measured.any():
+            return
+        gaps = (scored - samples.rollout_logprobs).abs()
+        self.mismatch = float(gaps[is_measured].mean())
+        self.mismatch_tokens = int(is_measured.sum())
+        servers = samples.server or [""] * len(samples)
+        for server in sorted(set(servers)):
+            is_its_row = torch.tensor([name == server for name in servers])
+            tokens = gaps[is_measured & is_its_row[:, None]]
+            if len(tokens):
+                check_agreement(float(tokens.mean()), self.mismatch_limit, step, server)
 
     def update(
         self,
@@ -457,7 +465,7 @@ def _uncounted(*_: int) -> None:
     """Ignore the progress of a pass that repeats another."""
 
 
-def check_agreement(mismatch: float, limit: float, step: int) -> None:
+def check_agreement(mismatch: float, limit: float, step: int, server: str = "") -> None:
     """Raise EngineError if engine and trainer disagree about tokens that were just sampled.
 
     `mismatch` is the mean over those tokens of |engine - trainer| log-probability. Equal weights
@@ -466,9 +474,11 @@ def check_agreement(mismatch: float, limit: float, step: int) -> None:
     """
     if mismatch <= limit:  # nan is not
         return
+    engine = f"the server {server}" if server else "the engine"
+    remedy = "start it again with rlvr serve" if server else "run again with --engine transformers"
     raise EngineError(
-        f"step {step}: the engine and the trainer disagree by {mismatch:.3g} about the "
-        f"log-probability of a sampled token, more than rollout.mismatch_limit {limit:g}: the "
-        "engine's weights are stale or incomplete, so what it sampled cannot be trained on; run "
-        "again with --engine transformers, and please report it"
+        f"step {step}: {engine} and the trainer disagree by {mismatch:.3g} about the "
+        f"log-probability of a sampled token, more than rollout.mismatch_limit {limit:g}: "
+        "the engine's weights are stale or incomplete, so what it "
+        f"sampled cannot be trained on; {remedy}, and please report it"
     )

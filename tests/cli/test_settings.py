@@ -127,7 +127,10 @@ def test_a_system_turn_may_stand_in_a_file(tmp_path):
         ("train --steps 0", "--steps 0: steps must be 1 or more, not 0"),
         ("train --lr nan", "--lr nan: optim.lr must be a finite number, not nan"),
         ("eval --top-p 2", "eval.top_p must be 1 or less, not 2"),
-        ("train --engine vlm", "engine must be 'auto', 'vllm' or 'transformers', not 'vlm'"),
+        (
+            "train --engine vlm",
+            "engine must be 'auto', 'vllm', 'transformers' or 'server', not 'vlm'",
+        ),
         ("eval AMIE-24", "AMIE-24: no such problem set; did you mean aime24? Or give one of"),
         ("train gsmk8", "did you mean gsm8k?"),
     ],

@@ -116,18 +116,9 @@ def check_scores(
     samples: Sequence[Sample],
     limit: float,
 ) -> float:
-    """Sample a few tokens and return how far the engine's log-probabilities are from the model's.
-
-    The difference is a mean in nats per token. Raises EngineError if it is more than `limit`:
-    weights did not arrive, or the engine computes another model with them.
-    """
-    prompts = list(dict.fromkeys(tuple(prompt) for prompt, _ in samples))
-    max_tokens = min(_SCORED, max(len(response) for _, response in samples))
-    groups = dict(engine.generate(prompts, SamplingParams(1, max_tokens), range(len(prompts))))
-    completions = [groups[p][0] for p in range(len(prompts))]
-    pairs = [(prompts[p], groups[p][0].token_ids) for p in range(len(prompts))]
-    sampled = torch.tensor([x for completion in completions for x in completion.logprobs])
-    gap = float((own_logprobs(model, vocab_size, pairs).cpu() - sampled).abs().mean())
+    """Return `score_gap`. Raises EngineError if it is more than `limit`: weights did not arrive, or
+    the engine computes another model with them."""
+    gap = score_gap(engine, model, vocab_size, samples)
     if gap <= limit:  # nan is not
         return gap
     raise EngineError(
@@ -136,3 +127,23 @@ def check_scores(
         f"{engine.name} makes of {type(model).__name__} is another model; run again with --engine "
         "transformers, and please report it"
     )
+
+
+def score_gap(
+    engine: Engine,
+    model: "PreTrainedModel",
+    vocab_size: int,
+    samples: Sequence[Sample],
+    temperature: float = 1.0,
+) -> float:
+    """Sample a few tokens and return how far the engine's log-probabilities are from the model's,
+    as a mean in nats per token."""
+    prompts = list(dict.fromkeys(tuple(prompt) for prompt, _ in samples))
+    max_tokens = min(_SCORED, max(len(response) for _, response in samples))
+    params = SamplingParams(samples=1, max_tokens=max_tokens, temperature=temperature)
+    groups = dict(engine.generate(prompts, params, range(len(prompts))))
+    completions = [groups[p][0] for p in range(len(prompts))]
+    pairs = [(prompts[p], groups[p][0].token_ids) for p in range(len(prompts))]
+    sampled = torch.tensor([x for completion in completions for x in completion.logprobs])
+    expected = own_logprobs(model, vocab_size, pairs, temperature).cpu()
+    return float((expected - sampled).abs().mean())

@@ -19,7 +19,6 @@ from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
@@ -30,7 +29,7 @@ from rlvr_cli.core.types import Completion, SamplingParams, TokenIds, Unfinished
 from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
-from rlvr_cli.ranks.group import full_tensor, is_joined, world
+from rlvr_cli.ranks.group import is_joined, world
 from rlvr_cli.rollout.engines.base import (
     SEQUENCES,
     CompletionStream,
@@ -42,8 +41,9 @@ from rlvr_cli.rollout.engines.base import (
     refuse_prompts,
     refuse_responses,
 )
+from rlvr_cli.rollout.engines.pushed import VllmWeights
 
-_BATCH_TOKENS = 8192
+BATCH_TOKENS = 8192
 _GRAPHS = [1, 2, 4, 8, 16, 32, 64, 128, 192, 256, 384, SEQUENCES]
 """The batch sizes of which vLLM captures a CUDA graph, and to which it pads others. Its default is
 51 sizes, and each takes a fraction of a second at the start, and memory."""
@@ -85,8 +85,7 @@ class VllmEngine(Engine):
         self._asleep = False
         self._joined = is_joined()
         self._on_gpu = default_device() == "cuda"  # where vLLM runs; the model may be on the CPU
-        self._vocab_size = min(vocab_size, model.get_output_embeddings().weight.shape[0])
-        self._name_weights(model)
+        self._weights = VllmWeights(model, vocab_size, ties=self._on_gpu)
         config = self._vllm_config(model)
         if self._on_gpu:
             options: dict[str, Any] = {
@@ -101,7 +100,7 @@ class VllmEngine(Engine):
                 "enforce_eager": True,
                 "kv_cache_memory_bytes": kv_budget_mb << 20,
                 "enable_chunked_prefill": False,
-                "max_num_batched_tokens": max(_BATCH_TOKENS, context),
+                "max_num_batched_tokens": max(BATCH_TOKENS, context),
             }
         if world() > 1:  # the processes are ours
             options["distributed_executor_backend"] = "external_launcher"
@@ -129,28 +128,11 @@ class VllmEngine(Engine):
         self.context = int(self.llm.model_config.max_model_len)
         self._first_push(model)
 
-    def _name_weights(self, model: PreTrainedModel) -> None:
-        """Note how the model's weights are given to vLLM."""
-        names: dict[int, list[str]] = {}
-        for name, parameter in model.named_parameters(remove_duplicate=False):
-            names.setdefault(id(parameter), []).append(name)
-        # All names of a parameter by its first one, which is enough on a GPU: vLLM ties there.
-        self._names = {aliases[0]: aliases for aliases in names.values()}
-        if self._on_gpu:
-            self._names = {first: [first] for first in self._names}
-        # Parameters with a row for every vocabulary id.
-        head = model.get_output_embeddings()
-        weights = (model.get_input_embeddings().weight, head.weight, head.bias)
-        self._has_row_per_id = {names[id(weight)][0] for weight in weights if id(weight) in names}
-        # Checkpoints hold buffers too: one may correct the choice of experts.
-        stored = model.state_dict(keep_vars=True)
-        self._buffers = {n: buffer for n, buffer in model.named_buffers() if n in stored}
-
     def _vllm_config(self, model: PreTrainedModel) -> Any:
         """Return the configuration of vLLM's copy of the model."""
         config = copy.deepcopy(model.config)
         text_config = config.get_text_config()
-        text_config.vocab_size = self._vocab_size
+        text_config.vocab_size = self._weights.vocab_size
         # The weights say whether the output layer is the embedding: a configuration may be wrong,
         # and one of the two would overwrite the other. On a CPU vLLM packs the output layer, and a
         # tied one would not follow the embedding when weights are pushed.
@@ -288,19 +270,11 @@ class VllmEngine(Engine):
     def sync_weights(self, named_parameters: NamedTensors) -> None:
         """Copy the weights into vLLM's memory, without a file, and drop caches of the old ones."""
 
-        def weights_for_vllm() -> Iterator[tuple[str, Tensor]]:
-            for name, parameter in named_parameters:
-                tensor = full_tensor(parameter.detach())
-                if name in self._has_row_per_id:
-                    tensor = tensor[: self._vocab_size]
-                for alias in self._names.get(name, [name]):
-                    yield alias, tensor
-            yield from self._buffers.items()
-
         if self._asleep:
             torch.cuda.empty_cache()
             self.llm.wake_up(tags=["weights"])
-        self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights_for_vllm()})
+        weights = self._weights.of(named_parameters)
+        self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
         self._drop_keys()
 
     def _drop_keys(self) -> None:
