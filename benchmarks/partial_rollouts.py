@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -36,10 +38,12 @@ SAMPLES, LONG_SHARE, TIMES_AS_LONG = 4, 0.1, 20
 
 
 class MadeLengths(TokenCollector):
-    """Ends a row at a length that its text's seed draws, whatever it samples."""
+    """Ends a row at a length that its seed draws, whatever it samples."""
 
-    lengths: dict[int, int] = {}
-    short = 8
+    starts: Sequence[int]
+    """How many tokens each row had before."""
+    lengths: Sequence[int]
+    """How many it gets in all."""
 
     def add(self, rows, transfer):
         transfer = Ending(self, rows, transfer)
@@ -47,7 +51,7 @@ class MadeLengths(TokenCollector):
 
 
 class Ending:
-    """Replaces a sampled token by an end or by another one, so that lengths are as they are made."""
+    """Replaces a sampled token by an end or by another one, so that lengths are the made ones."""
 
     def __init__(self, collector, rows, transfer) -> None:
         self.parts = collector, rows, transfer
@@ -58,7 +62,7 @@ class Ending:
         (end, *_), other = sorted(collector.stop_ids), 5
         for place, row in enumerate(rows):
             position = collector.starts[row] + len(collector.token_ids[row])
-            is_last = position + 1 >= collector.lengths_of[row]
+            is_last = position + 1 >= collector.lengths[row]
             tokens[place] = end if is_last else other
         return tokens, logprobs
 
@@ -77,11 +81,13 @@ def with_made_lengths(engine: Any, short: int) -> None:
         row_seeds = [seed + i for seed in seeds for i in range(params.samples)]
         positions = [0] * len(row_seeds) if starts is None else starts.position
 
-        class Collector(MadeLengths):
-            starts = positions
-            lengths_of = [made_length(seed, short) for seed in row_seeds]
+        def collector(*parts):
+            rows = MadeLengths(*parts)
+            rows.starts = positions
+            rows.lengths = [made_length(seed, short) for seed in row_seeds]
+            return rows
 
-        with patch("rlvr_cli.rollout.engines.hf_engine.TokenCollector", Collector):
+        with patch("rlvr_cli.rollout.engines.hf_engine.TokenCollector", collector):
             yield from decode(engine, prompts, params, seeds, listener, starts)
 
     engine._decode = decoded
@@ -94,8 +100,6 @@ def side(session: Any, prompts: list[Prompt], settings: list[str]) -> Trainer:
     fixed = session.plan.config.rollout
     plan = plan_for(config, ProblemSet("made", (), "plain"))
     rollout = plan.config.rollout.model_copy(update={"kv_budget_mb": fixed.kv_budget_mb})
-    from dataclasses import replace
-
     plan = replace(plan, config=plan.config.model_copy(update={"rollout": rollout}))
     return Trainer(replace(session, plan=plan.with_threads(1)), prompts, [])
 

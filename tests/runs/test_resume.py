@@ -174,6 +174,25 @@ def test_killed_inside_three_writes_it_is_the_unbroken_run(finished_run, tmp_pat
     assert differences(finished_run, run) == []
 
 
+def test_killed_with_responses_under_way_it_is_the_unbroken_run(tmp_path):
+    """It dies in a write of its second step, with responses that go on."""
+    settings = ("rollout.partial=on", "checkpoint.every=1", "eval.limit=0")
+    words = [part for setting in settings for part in ("--set", setting)]
+    command = small_run("--algo", "grpo", "--steps", "3", "--engine", "transformers", *words)
+    whole = tmp_path / "whole"
+    run = tmp_path / "run"
+    assert forked([*command, "--out", str(whole)], tmp_path).rc == 0
+    lines = (whole / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["unfinished"] > 0
+    out = [*command, "--out", str(run)]
+    died = forked(out, tmp_path, program=lambda: (kill_in_write(28), main()))
+    assert died.rc == -signal.SIGKILL, died.err
+    assert list(run.glob("checkpoints/step-[12]"))
+    result = forked(["train", "--resume", str(run)], tmp_path)
+    assert result.rc == 0, result.err
+    assert differences(whole, run) == []
+
+
 @pytest.mark.slow
 def test_a_killed_run_in_float16_is_the_unbroken_run(tmp_path, monkeypatch):
     """It dies in the second step, behind the checkpoint of the first."""

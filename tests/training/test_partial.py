@@ -116,7 +116,8 @@ def test_the_gradient_of_mixed_versions_is_that_of_the_equation():
             break
     trainer.weight_version -= 1  # as it was when the batch was sampled
     samples = trainer.samples_of(result.sampled)
-    assert samples.is_fresh.any() and (samples.versions < trainer.weight_version).any()
+    assert samples.is_fresh.any()
+    assert (samples.versions < trainer.weight_version).any()
     assert torch.equal(samples.anchored, samples.mask.bool())
     samples.advantages = torch.linspace(-1, 1, len(samples)).double()[:, None] * samples.mask
     samples.rollout_logprobs = samples.rollout_logprobs - 0.9 * (samples.versions % 2)  # far off
@@ -139,7 +140,8 @@ def test_the_gradient_of_mixed_versions_is_that_of_the_equation():
             weights.append(float(weight))
             total = total - weight * samples.advantages[row, t] * logprob
     (total / samples.mask.sum()).backward()
-    assert max(weights) == 2 and min(weights) < 2
+    assert max(weights) == 2
+    assert min(weights) < 2
     for gradient, parameter in zip(actual, model.parameters(), strict=True):
         torch.testing.assert_close(gradient, parameter.grad, atol=1e-7, rtol=1e-5)
 
@@ -211,7 +213,7 @@ def test_open_groups_come_back_from_json():
     for member in ({"token_ids": [5]}, {"seed": None}, {"versions": [[3, 3]]}, {"seed": -1}):
         damaged = json.loads(json.dumps(rows))
         damaged[0]["members"][0] |= member
-        with pytest.raises(ValueError, match="response|greater than"):
+        with pytest.raises(ValueError, match=r"response|greater than"):
             open_groups_from_json(damaged, trainer.prompts)
 
 
