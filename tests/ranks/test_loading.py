@@ -85,7 +85,7 @@ def chosen(loaded: LoadedModel) -> float:
 
 def loads_its_part(directory: Path, place: Path, checks: bool) -> None:
     with watched() as above:
-        loaded = load_model(str(directory), on_cpu=True, shards=True)
+        loaded = load_model(str(directory), on_cpu=True)
         if checks:
             chosen(loaded)
             weights_digest(loaded.model.parameters())
@@ -125,7 +125,7 @@ def figures(directories: dict[str, Path], place: Path) -> None:
     """What a model is and computes, from the file to the moment before it is sharded for good."""
     result = {}
     for family, directory in directories.items():
-        loaded = load_model(str(directory), on_cpu=True, shards=world() > 1)
+        loaded = load_model(str(directory), on_cpu=True)
         model = loaded.model
         assert any(isinstance(p.data, DTensor) for p in model.parameters()) == (world() > 1)
         gap = chosen(loaded)
