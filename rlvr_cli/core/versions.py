@@ -104,9 +104,7 @@ def untried_versions(libraries: list[str]) -> str | None:
         if version is None:
             continue
         installed_release = release(version)
-        if installed_release is None or not (
-            releases.oldest <= installed_release <= releases.last
-        ):
+        if installed_release is None or not (releases.oldest <= installed_release <= releases.last):
             texts.append(f"{library} {version} was not tried ({releases} were)")
             requirements.append(f"'{library}{releases.requirement}'")
     if not texts:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _USUAL_PROMPT = 256
 """Tokens of a prompt, for memory, before any was rendered: one of GSM8K in a box has some 150."""
 
+
 @dataclass(frozen=True)
 class Session:
     """A loaded policy, ready to be sampled and judged."""
