@@ -21,6 +21,7 @@ from rlvr_cli.model.adapter import add_adapter, merged_parameters
 from rlvr_cli.model.forward import choose_forward, float32_logprobs
 from rlvr_cli.model.loading import LoadedModel, load_model
 from rlvr_cli.model.policy import decoder_layers, weights_digest
+from rlvr_cli.model.quantized import quantize, quantized_numbers
 from rlvr_cli.ranks.group import make_whole, world
 from rlvr_cli.ranks.process import rank
 
@@ -141,6 +142,11 @@ def figures(directories: dict[str, Path], place: Path) -> None:
         again = float32_logprobs(copied, len(loaded.tokenizer), samples)
         assert torch.equal(logprobs, again)
         result[family] = [gap, digest, logprobs.tolist(), merged, is_tied]
+        if family == "qwen2-moe":
+            quantized = load_model(str(directory), on_cpu=True)
+            quantize(quantized.model)
+            codes = [int(numbers.sum()) for numbers in quantized_numbers(quantized.model)]
+            result["nf4"] = [codes, chosen(quantized), False]
     (place / f"figures-{world()}-{rank()}").write_text(json.dumps(result))
 
 
