@@ -163,17 +163,14 @@ def unused_gpu() -> str:
 
 
 def load_model(
-    name: str,
-    on_cpu: bool = False,
-    dtype: str = "float32",
-    full_base: bool = False,
-    shards: bool = False,
+    name: str, on_cpu: bool = False, dtype: str = "float32", full_base: bool = False
 ) -> LoadedModel:
     """Load the model in this type, on the GPU if there is one, unless `on_cpu`.
 
     An adapter is merged into the weights that it was trained on, which may be those of a quantized
-    base, or with `full_base` into those that were quantized. With `shards` each process keeps its
-    part of every weight alone (`keeping_shards`). Raises UserError if loading fails.
+    base, or with `full_base` into those that were quantized. Of several processes with the model
+    `on_cpu`, each keeps its shard of every weight alone (`keeping_shards`). Raises UserError if
+    loading fails.
     """
     from rlvr_cli.model import adapter
 
@@ -185,7 +182,7 @@ def load_model(
                 f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
             )
     if adapter.is_adapter(directory):
-        return _load_merged(name, Path(directory), on_cpu, dtype, full_base, shards)
+        return _load_merged(name, Path(directory), on_cpu, dtype, full_base)
     config = read_config(name)
 
     import torch
@@ -203,7 +200,7 @@ def load_model(
         known_ids.discard(tokenizer.unk_token_id)
         if not tokenizer.decode(sorted(known_ids), skip_special_tokens=True).strip():
             raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
-        with _one_weight_at_a_time() if shards else nullcontext():
+        with _one_weight_at_a_time() if on_cpu else nullcontext():
             model = model_from_pretrained(
                 transformers.AutoModelForCausalLM, directory, dtype=getattr(torch, dtype)
             )
@@ -215,7 +212,7 @@ def load_model(
             pad_token_id=getattr(published, "pad_token_id", None),
             bos_token_id=getattr(published, "bos_token_id", None),
         )
-    if shards:
+    if on_cpu:
         gather_in_passes(model, decoder_layers(model))
     model.eval().to("cpu" if on_cpu else default_device())
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
@@ -234,9 +231,15 @@ def cast(model: M, dtype: "torch.dtype") -> M:
 
 @contextmanager
 def _one_weight_at_a_time() -> Iterator[None]:
-    """Keep the shards of weights, which transformers would read in threads ahead of their use."""
-    from rlvr_cli.ranks.group import keeping_shards
+    """Keep the shards of weights, which transformers would read in threads ahead of their use.
 
+    A process alone keeps whole weights.
+    """
+    from rlvr_cli.ranks.group import keeping_shards, world
+
+    if world() == 1:
+        yield
+        return
     with patch.dict(os.environ, {"HF_DEACTIVATE_ASYNC_LOAD": "1"}), keeping_shards():
         yield
 
@@ -251,7 +254,7 @@ def has_quantized_base(directory: Path) -> bool:
 
 
 def _load_merged(
-    name: str, directory: Path, on_cpu: bool, dtype: str, full_base: bool, shards: bool
+    name: str, directory: Path, on_cpu: bool, dtype: str, full_base: bool
 ) -> LoadedModel:
     """Load the model that a checkpoint's adapter belongs to, and merge the adapter into it."""
     import torch
@@ -269,10 +272,10 @@ def _load_merged(
         base = adapter.base_of(directory)
         if adapter.is_adapter(model_directory(base)):
             raise UserError(f"the model of its adapter, {base}, is an adapter itself")
-        loaded = load_model(base, on_cpu, dtype, shards=shards)
+        loaded = load_model(base, on_cpu, dtype)
         if has_quantized_base(directory) and not full_base:
             quantize(loaded.model)
-            with _one_weight_at_a_time() if shards else nullcontext():
+            with _one_weight_at_a_time() if on_cpu else nullcontext():
                 dequantize(loaded.model)
             cast(loaded.model, getattr(torch, dtype))
         adapter.merge(loaded.model, directory)

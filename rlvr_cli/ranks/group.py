@@ -259,6 +259,8 @@ def gather_in_passes(root: Module, parts: Iterable[Module]) -> None:
     A part's weights are gathered together. Those outside of the parts are gathered by the module
     that has them.
     """
+    if not any(isinstance(p.data, DTensor) for p in root.parameters()):
+        return
     inside = set[Module]()
     for part in parts:
         inside.update(part.modules())

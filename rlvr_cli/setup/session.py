@@ -259,8 +259,7 @@ def load_models(
         if on_cpu:
             dtype = config.rollout.precision
     is_quantized = training and config.lora.base == "nf4"
-    shards = on_cpu and world() > 1
-    policy = load_model(config.model, on_cpu or is_quantized, dtype, shards=shards)
+    policy = load_model(config.model, on_cpu or is_quantized, dtype)
     if is_quantized:
         quantize(policy.model)
         if not on_cpu:
@@ -272,7 +271,7 @@ def load_models(
     if not training or config.teacher is None:
         return LoadedModels(policy, None), config
     with naming_the_teacher():
-        teacher = load_model(config.teacher, on_cpu, shards=shards)
+        teacher = load_model(config.teacher, on_cpu)
     check_vocabulary(teacher, policy, config.teacher)
     policy = replace(policy, context=min(policy.context, teacher.context))
     return LoadedModels(policy, teacher), config

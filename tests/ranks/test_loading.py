@@ -21,6 +21,7 @@ from rlvr_cli.model.adapter import add_adapter, merged_parameters
 from rlvr_cli.model.forward import choose_forward, float32_logprobs
 from rlvr_cli.model.loading import LoadedModel, load_model
 from rlvr_cli.model.policy import decoder_layers, weights_digest
+from rlvr_cli.model.quantized import quantize, quantized_numbers
 from rlvr_cli.ranks.group import make_whole, world
 from rlvr_cli.ranks.process import rank
 
@@ -85,7 +86,7 @@ def chosen(loaded: LoadedModel) -> float:
 
 def loads_its_part(directory: Path, place: Path, checks: bool) -> None:
     with watched() as above:
-        loaded = load_model(str(directory), on_cpu=True, shards=True)
+        loaded = load_model(str(directory), on_cpu=True)
         if checks:
             chosen(loaded)
             weights_digest(loaded.model.parameters())
@@ -125,7 +126,7 @@ def figures(directories: dict[str, Path], place: Path) -> None:
     """What a model is and computes, from the file to the moment before it is sharded for good."""
     result = {}
     for family, directory in directories.items():
-        loaded = load_model(str(directory), on_cpu=True, shards=world() > 1)
+        loaded = load_model(str(directory), on_cpu=True)
         model = loaded.model
         assert any(isinstance(p.data, DTensor) for p in model.parameters()) == (world() > 1)
         gap = chosen(loaded)
@@ -141,6 +142,11 @@ def figures(directories: dict[str, Path], place: Path) -> None:
         again = float32_logprobs(copied, len(loaded.tokenizer), samples)
         assert torch.equal(logprobs, again)
         result[family] = [gap, digest, logprobs.tolist(), merged, is_tied]
+        if family == "qwen2-moe":
+            quantized = load_model(str(directory), on_cpu=True)
+            quantize(quantized.model)
+            codes = [int(numbers.sum()) for numbers in quantized_numbers(quantized.model)]
+            result["nf4"] = [codes, chosen(quantized), False]
     (place / f"figures-{world()}-{rank()}").write_text(json.dumps(result))
 
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from importlib import metadata
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,9 @@ from conftest import invoke
 
 from rlvr_cli.core import versions
 from rlvr_cli.model import loading
+from rlvr_cli.model.card import Card
 from rlvr_cli.runs import doctor
+from rlvr_cli.setup.plan import EngineChoice
 
 
 def test_a_whole_installation_says_what_it_has_and_ends_with_0(rlvr):
@@ -41,6 +44,28 @@ def test_a_library_out_of_range_is_warned_of(monkeypatch):
     text = f"peft {metadata.version('peft')} is not <0.1, the range that was tried"
     assert f"{text}: pip install 'peft<0.1'" in result.stdout
     assert result.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [
+        (None, "its model runner V2 for dense models, which a CPU does not take"),
+        ("1", "its model runner V2 for dense models, which a CPU does not take"),
+        ("0", "its model runner V1, by VLLM_USE_V2_MODEL_RUNNER=0"),
+    ],
+)
+def test_the_model_runner_that_vllm_takes_on_a_card_is_said(monkeypatch, variable, said):
+    monkeypatch.delenv("VLLM_USE_V2_MODEL_RUNNER", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("VLLM_USE_V2_MODEL_RUNNER", variable)
+    monkeypatch.setattr(doctor, "choose_engine", lambda _: EngineChoice("vllm", "0.33.0"))
+    assert "model runner" not in invoke("doctor").stdout  # on a CPU
+    monkeypatch.setattr(doctor, "default_device", lambda: "cuda")
+    monkeypatch.setattr(doctor, "present_card", lambda: Card("NVIDIA H100", (9, 0)))
+    monkeypatch.setattr(doctor, "kernel_error", lambda _: None)
+    properties = SimpleNamespace(total_memory=80 << 30)
+    monkeypatch.setattr(doctor.torch.cuda, "get_device_properties", lambda _: properties)
+    assert said in " ".join(invoke("doctor").stdout.split())
 
 
 def test_the_versions_and_what_was_tried_are_said(monkeypatch):

@@ -94,7 +94,12 @@ OFF = "optim.checkpointing=off"
             ("algo=dapo", *SHORT),
             "--set optim.weights=bfloat16 --set optim.offload=all",
         ),
-        (80, "3B", ("algo=grpo", *SHORT), ""),
+        (
+            16,
+            "3B",
+            ("algo=dapo", "lora.rank=32", "rollout.max_tokens=16384"),
+            "--set lora.base=nf4",
+        ),
         (80, "7B", ("algo=dapo", *SHORT), "--lora 32"),
         (80, "7B", ("algo=ppo", *SHORT), "--lora 32"),
     ],
