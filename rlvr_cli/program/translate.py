@@ -287,6 +287,8 @@ class _Translator:
         is_off = value in (None, False, "", [], {}) or _word(value) in row.off
         if row.translation == "absent" and is_off:
             return "the same here", f"not used there, and {answer}"
+        if value is None:
+            return "the same here", "nothing to set"
         return "is not there", answer if " " in answer else f"decide: {answer}"
 
     def _refusal(self, sets: Mapping[str, object]) -> str | None:
@@ -303,9 +305,13 @@ class _Translator:
             return "means something else here"
         target = setting_named(row.targets(name)[0])
         default = self._default_of(name)
-        if target in SETTINGS and default is not None and default != _at(self._base, target):
-            return "its default differs"
-        return "the same here"
+        if target not in SETTINGS or default is None:
+            return "the same here"
+        sets = self._sets_of(row, name, default)
+        assert not isinstance(sets, str)
+        ours = _at(self._base, target) if target in self._base else SETTINGS[target].default
+        is_equal = _plain(sets.get(target, ours)) == _plain(ours)
+        return "the same here" if is_equal else "its default differs"
 
     def _default_of(self, name: str) -> object:
         """Return what the other program has without a name. Return None if that is not known."""
@@ -430,7 +436,10 @@ def _typed(target: str, value: object) -> object:
     """Return a value as a setting takes it: a text with a number as a number, a path in full."""
     if target not in SETTINGS:
         return value
-    annotation = SETTINGS[target].annotation
+    setting = SETTINGS[target]
+    if setting.use.flag == "DATA" and setting.use.parse is not None:
+        return setting.use.parse(map(os.path.expanduser, map(str, _listed(value))))
+    annotation = setting.annotation
     types = {annotation, *get_args(annotation)}
     number = number_in(value)
     if isinstance(value, str) and number is not None and types & {int, float}:

@@ -16,7 +16,7 @@ from rlvr_cli.core.settings import settings_of
 REPORT = {"against", "by", "k", "judge", "format", "responses"}
 NO_SETTINGS = {
     "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"}
-    | {"from_", "settings", "print_config", "verbose", "track", "processes"},
+    | {"from_", "settings", "print_config", "translate", "verbose", "track", "processes"},
     "eval": {"list_", "out", "quiet", "config", "set_", "processes"} | REPORT,
     "sample": {"inputs", "out", "quiet", "config", "set_"},
 }
