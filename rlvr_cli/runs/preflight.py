@@ -95,9 +95,10 @@ def review_correction(trainer: Trainer, groups: Sequence[Group]) -> Review:
 
 
 def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
-    """Show a check's lines and warnings. Raises UserError if one of its findings is an error."""
+    """Show a check's warnings, and in detail its lines. Raises UserError if one of its findings is
+    an error."""
     for label, text in lines:
-        display.say(label, text)
+        display.detail(label, text)
     for finding in findings:
         if not finding.is_error:
             display.warn(finding.text)
