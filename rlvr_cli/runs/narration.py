@@ -83,7 +83,8 @@ def announce_run(
         display.detail("", note)
     need = session.memory.needed(config).peak / GIB
     free = session.memory.machine.free / GIB
-    display.say("takes", f"{_run_in_words(config)}; at most {need:.1f} of {free:.1f} GiB free")
+    display.say("takes", f"{_run_in_words(config)}; {need:.1f} of {free:.1f} GiB")
+    display.detail("optimizer", _optimizer_in_words(config))
     if not config.computes_alike:
         display.detail(
             "numbers",
@@ -124,21 +125,24 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
 
 
 def _run_in_words(config: Config) -> str:
-    """Return how many steps a run has, of what, and how each updates."""
+    """Return how many steps a run has, and of what."""
+    rollout = config.rollout
+    batch = f"{rollout.prompts} problems x {rollout.samples} responses"
+    if config.algorithm.reads_responses:
+        batch = f"{rollout.prompts} rows with their responses"
+    return f"{plural(config.steps, 'step')} of {batch} of at most {rollout.max_tokens} tokens"
+
+
+def _optimizer_in_words(config: Config) -> str:
+    """Return how each step samples and updates."""
     algo = config.algorithm
     rollout = config.rollout
-    if algo.reads_responses:
-        batch = f"{rollout.prompts} rows with their responses"
-        responses = rollout.prompts
-    else:
-        batch = f"{rollout.prompts} problems x {rollout.samples} samples"
-        responses = rollout.prompts * rollout.samples
+    responses = rollout.prompts * (1 if algo.reads_responses else rollout.samples)
     updates = algo.epochs * min(algo.mini_batches, responses)
     optim = config.optim
     warmup = f" after {plural(optim.warmup_steps, 'step')}" if optim.warmup_steps else ""
     return (
-        f"{config.steps} steps of {batch}, at most {rollout.max_tokens} tokens, temperature "
-        f"{rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
+        f"temperature {rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
         f"{optim.lr:g}{warmup}"
     )
 
