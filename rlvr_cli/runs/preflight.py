@@ -174,8 +174,8 @@ def data_findings(
     changed = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if has_template and changed:
         text = (
-            f"the chat template changes the text of {changed} of {count} problems (prompt above): "
-            "take a model with another"
+            f"the chat template changes the text of {changed} of {count} problems (-v shows the "
+            "prompt): take a model with another"
         )
         findings.append(Finding(text, is_error=changed == count))
     if bad_golds and config.algorithm.needs_verdicts and config.data.answers is None:
