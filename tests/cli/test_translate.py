@@ -184,3 +184,15 @@ def test_the_list_of_trl_is_that_of_its_source():
     table = foreign_table()
     assert [name for name in names if table.name_of(name) is None] == []
     assert names == {*(FIELDS / "trl-1.16-grpo-config.txt").read_text().split()}
+
+
+STRANGE = [10**400, "1e999", [[1]], {"a": {}}, "\x1b[2J", "${x}"]
+
+
+@pytest.mark.parametrize("key", ["num_generations", "max_steps", "loss_type", "beta", "data"])
+@pytest.mark.parametrize("value", STRANGE, ids=range(len(STRANGE)))
+def test_a_strange_value_is_told_and_breaks_nothing(key, value):
+    run = translate({key: value, "learning_rate": 0.001})
+    assert [row.name for row in run.keys][:2] == [key, "learning_rate"]
+    assert run.command.startswith("rlvr train ")
+    assert yaml.safe_load(run.yaml)["optim.lr"] == 0.001
