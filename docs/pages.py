@@ -67,12 +67,12 @@ def _commands(rows: list[dict]) -> str:
     group: Any = get_command(app)
     for name, command in group.commands.items():
         help_lines = [line for line in cleandoc(command.help).splitlines() if line.strip("\b")]
-        texts = [line for line in help_lines if not line.startswith(" ") and "[bold]" not in line]
+        texts = [line for line in help_lines if not line.startswith(" ") and line != "Examples:"]
         lines += ["", f"### rlvr {name}", "", *texts, ""]
         for option in command.params:
             flags = [flag for flag in option.opts if flag.startswith("-")]
             shown = " or ".join(f"`{flag}`" for flag in flags) or f"`{option.name.upper()}`"
-            meaning = option.help.replace("\\[", "[").partition(" [dim]")[0]
+            meaning = option.help.partition(" [default:")[0]
             is_setting = any(row["meaning"].startswith(meaning) for row in rows)
             if not is_setting and (shown, meaning) not in told:
                 told.add((shown, meaning))

@@ -59,9 +59,13 @@ def _run(arguments: list[str]) -> int:
 
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rlvr"
-        message = foreign_answer(getattr(error, "option_name", None) or "")
+        option = getattr(error, "option_name", None) or ""
+        message = foreign_answer(option)
         if not message:
             message = error.format_message()  # type: ignore[attr-defined]
+            nearest = list(getattr(error, "possibilities", None) or ())
+            if nearest:  # click sorts them by name
+                message = f"No such option: {option}. Did you mean {nearest[0]}?"
             pattern = r"Invalid value for '([^']+)': Input should (.+)"
             message = re.sub(pattern, r"\1 must \2", message).replace("Value error, ", "")
         report(f"{message} ({command} --help)")

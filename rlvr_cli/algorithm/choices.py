@@ -4,7 +4,6 @@ Contradictions that can still be written are refused by name."""
 from importlib import resources
 from typing import Annotated, Literal, get_args
 
-import yaml
 from pydantic import Field, model_validator
 
 from rlvr_cli.algorithm.group_advantage import GroupNormalized
@@ -41,6 +40,7 @@ from rlvr_cli.core.settings import (
     is_custom_function,
     setting,
 )
+from rlvr_cli.core.yaml_text import load_yaml
 
 Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant_length"]
 
@@ -341,7 +341,7 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
 _TABLE = resources.files("rlvr_cli") / "algorithm" / "presets.yaml"
 ALGORITHMS: dict[str, Algorithm] = {
     name: Algorithm.model_validate(row)
-    for name, row in yaml.safe_load(_TABLE.read_text(encoding="utf-8")).items()
+    for name, row in load_yaml(_TABLE.read_text(encoding="utf-8")).items()
 }
 """The presets. Every field can be overridden on its own, `--set algorithm.surrogate.high=0.3`, and
 every choice by the name of another kind, `--set algorithm.surrogate=cispo`."""

@@ -81,6 +81,9 @@ def list_translation(
     if there is nothing to translate, or if the file exists.
     """
     run = translate(entries, read_flags(flags, "train"))
+    if out is not None:
+        with writing(out):
+            write_new(out, run.yaml)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     for heading in HEADINGS:
         keys = [key for key in run.keys if key.heading == heading]
@@ -93,6 +96,4 @@ def list_translation(
     if run.undecided:
         print(wrapped(f"# not named there: {', '.join(run.undecided)}", width, 2))
     if out is not None:
-        with writing(out):
-            write_new(out, run.yaml)
         print(f"# settings: {out} (rlvr train --config {shlex.quote(str(out))})")

@@ -11,6 +11,7 @@ from typer import Argument, Option
 from rlvr_cli import __version__
 from rlvr_cli.cli import options
 from rlvr_cli.cli.errors import reported_errors
+from rlvr_cli.cli.help import PlainCommand, PlainGroup
 from rlvr_cli.cli.options import (
     File,
     SettingsCommand,
@@ -25,7 +26,8 @@ from rlvr_cli.cli.options import (
 from rlvr_cli.ranks.launch import begin
 
 app = typer.Typer(
-    rich_markup_mode="rich",
+    cls=PlainGroup,
+    rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -47,7 +49,7 @@ def rlvr(
     """Reinforcement learning with verifiable rewards on math reasoning.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr train --algo dapo                   teach the built-in policy
       rlvr eval --model runs/RUN               pass@1 on the held-out problems
       rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3"
@@ -100,7 +102,7 @@ def train(
     """Train a policy on problems with known answers.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr train --algo dapo
       rlvr train gsm8k --model Qwen/Qwen2.5-0.5B-Instruct --steps 200
       cat problems.jsonl | rlvr train --algo grpo - --out runs/mine
@@ -208,7 +210,7 @@ def eval_(
     """Measure pass@k and cons@k (maj@k; avg@k is pass@1), with 95 % intervals over problems.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr eval --model runs/RUN
       rlvr eval aime24 amc23 --model Qwen/Qwen3-1.7B -n 16 --out results/qwen
       rlvr eval aime24 --model runs/RUN -n 16 --against results/qwen
@@ -250,7 +252,7 @@ def eval_(
         return None
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def export(
     run: Annotated[Path, Argument(help="The directory of a run.")],
     step: Annotated[
@@ -272,7 +274,7 @@ def export(
     """Write a trained policy as a plain model directory, merged, with a card made from the run.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr export runs/RUN --step best --out mine
       rlvr export runs/RUN --push NAME/mine
 
@@ -285,7 +287,7 @@ def export(
         write_export(run, step, dtype, out, push, Display(quiet))
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def show(
     sources: Annotated[
         list[Path] | None,
@@ -312,7 +314,7 @@ def show(
     """Show runs and results: live, later, beside one another, response by response.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr show runs/A runs/B
       rlvr show runs/A --follow
       rlvr show runs/A --step 12 --group 3
@@ -339,7 +341,7 @@ def show(
         show_sources(list(dict.fromkeys(sources or ())), options, Display(stderr=False))
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def ablate(
     data: Annotated[
         Texts,
@@ -374,7 +376,7 @@ def ablate(
     """Compare settings over seeds: runs side by side, and their differences with intervals.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr ablate --arm "low: algorithm.surrogate.high=0.2" --seeds 0,1,2,3
       rlvr ablate gsm8k --model MODEL --arm "no-filter: algorithm.filter=none"
       rlvr ablate --ladder dapo --seeds 0,1
@@ -408,7 +410,7 @@ def ablate(
         command.run_ablation(plan, jobs, check, Display(quiet))
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def audit(
     reward: Annotated[
         Texts, Option(metavar="SPEC[:WEIGHT]", help="Reward to try, as in train; repeat for a sum.")
@@ -437,7 +439,7 @@ def audit(
     """Try a reward on responses whose worth is known: what does it really pay?
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr audit --reward my_reward.py --data problems.jsonl
       rlvr audit --data gsm8k --set data.answer_format=boxed --strict
       rlvr audit --reward my_reward.py --responses responses.jsonl --format json
@@ -460,7 +462,7 @@ def audit(
         raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def doctor(
     rollout_server: Annotated[
         Texts, Option(metavar="URL", help="Check this rollout server instead; repeat for several.")
@@ -474,7 +476,7 @@ def doctor(
     """Check this installation, or rollout servers: what is there, what is missing, and for what.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr doctor && rlvr train --algo dapo
       rlvr doctor --rollout-server http://127.0.0.1:8000 --model runs/RUN
 
@@ -549,7 +551,7 @@ def sample(
     """Print the answers of a policy to prompts.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr sample "Start at 7, keep last digits: (a) +5 (b) *3" -n 3
       cat problems.jsonl | rlvr sample - | jq .response
 

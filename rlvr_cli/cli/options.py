@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
-from rich.markup import escape
-from typer.core import TyperCommand
+
+from rlvr_cli.cli.help import PlainCommand
 
 if TYPE_CHECKING:
     from rlvr_cli.core.settings import Command, Setting
@@ -27,6 +27,24 @@ report = partial(typer.Option, rich_help_panel=REPORT)
 config_option = partial(typer.Option, rich_help_panel=SETTINGS)
 training = partial(typer.Option, rich_help_panel=TRAINING)
 SHORT = {"--samples": "-n"}
+_FIRST = (
+    "--model",
+    "--algo",
+    "--steps",
+    "--check",
+    "--reward",
+    "--lr",
+    "--prompts",
+    "--samples",
+    "--max-tokens",
+    "--kl",
+    "--lora",
+    "--eval-every",
+    "--out",
+    "--config",
+    "--set",
+)
+"""The options that people look for, in their order. Each panel begins with its own."""
 FOREIGN = "foreign"
 """The name under which a command's context has the settings of another program."""
 
@@ -58,7 +76,7 @@ class GivenFlags:
     """The others, by name."""
 
 
-class SettingsCommand(TyperCommand):
+class SettingsCommand(PlainCommand):
     """A command with a flag for each setting that it reads, besides its function's parameters.
 
     The flags are made when they are first asked for, so that help of the program loads no settings.
@@ -76,14 +94,17 @@ class SettingsCommand(TyperCommand):
             added = []
             for option in setting_options(cast("Command", self.name)):
                 if option.name in declared:  # its own help lacks the setting's default
-                    declared[option.name].help += option.help[option.help.rfind(" [dim]") :]
+                    declared[option.name].help += option.help[option.help.rfind(" [default:") :]
                 else:
                     added.append(option)
             self.names = [option.name for option in added]
             panels = [None, *PANELS]
             self._options = sorted(
                 [*added, *declared.values()],
-                key=lambda option: panels.index(getattr(option, "rich_help_panel", None)),
+                key=lambda option: (
+                    panels.index(getattr(option, "rich_help_panel", None)),
+                    _place(option.opts[-1]),
+                ),
             )
         return self._options
 
@@ -130,6 +151,11 @@ class SettingsCommand(TyperCommand):
         return super().invoke(ctx)
 
 
+def _place(flag: str) -> int:
+    """Return the place of an option among those that people look for, or the place after them."""
+    return _FIRST.index(flag) if flag in _FIRST else len(_FIRST)
+
+
 def given(ctx: typer.Context) -> GivenFlags:
     """Return what the command line gave to the parameters that are made from settings."""
     values: GivenFlags = ctx.obj
@@ -147,10 +173,10 @@ def setting_options(command: "Command") -> list[Any]:
     tiny_values = {key: value for key, value, _ in tiny}
     parameters = []
     for name, setting in flags_of(command).items():
-        text = escape(setting.meaning)
+        text = setting.meaning
         default = _default_in_words(setting, command, tiny_values)
         if default not in ("none", "false"):
-            text += f" [dim]\\[default: {default}][/]"
+            text += f" [default: {default}]"
         is_switch = setting.annotation is bool
         # A number is taken as text: the setting itself says what is wrong with one.
         kind: Any = str | None

@@ -128,8 +128,8 @@ def _row(entry: dict[str, object]) -> ForeignRow:
     quotients = fields.pop("quotients", ())
     assert isinstance(quotients, list | tuple)
     fields["quotients"] = tuple(
-        Quotient(tuple(way["times"]), tuple(way["over"]), way.get("minus", 0.0))
-        for way in quotients
+        Quotient(tuple(entry["times"]), tuple(entry["over"]), entry.get("minus", 0.0))
+        for entry in quotients
     )
     for name in ("names", "off", "to"):
         if isinstance(fields.get(name), list):
@@ -149,10 +149,10 @@ def foreign_answer(name: str) -> str | None:
     """Say what another program's flag or setting is called here. Return None if no other program
     has this name."""
     table = foreign_table()
-    found = table.name_of(name)
-    if found is None:
+    foreign_name = table.name_of(name)
+    if foreign_name is None:
         return None
-    answer = table.by_name[found][0].answer(found)
+    answer = table.by_name[foreign_name][0].answer(foreign_name)
     if " " in answer:
         return f"{name}: {answer}"
     if answer.startswith("--") or answer.isupper():

@@ -1,5 +1,6 @@
 """Print for people: plain lines in a pipe, progress and colors on a terminal."""
 
+import shlex
 import shutil
 import sys
 import textwrap
@@ -51,10 +52,18 @@ class Display:
         if not self.quiet:
             self._line(f"[bold cyan]{label:<11}[/]", text)
 
-    def command(self, label: str, text: str) -> None:
-        """Print a command to copy, on one line however long."""
-        if not self.quiet:
-            self.console.print(f"[bold cyan]{label:<11}[/]{escape(printable(text))}")
+    def detail(self, label: str, text: str) -> None:
+        """Print one line that only `verbose` shows."""
+        if self.verbose:
+            self.say(label, text)
+
+    def command(self, label: str, words: Sequence[str]) -> None:
+        """Print a command to copy. On a terminal it goes on in the next line after a word."""
+        if self.quiet:
+            return
+        width = self.console.width if self.console.is_terminal else None
+        lines = broken_command(words, width, _LABEL)
+        self.console.print(f"[bold cyan]{label:<11}[/]{escape(printable(lines))}")
 
     def result(self, label: str, text: str) -> None:
         """Print one line, even when quiet."""
@@ -220,6 +229,18 @@ def fail(message: str) -> None:
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
     for line in (*first_lines, f"rlvr: error: {last}"):
         print(wrapped(line, width, 0), file=sys.stderr)
+
+
+def broken_command(words: Sequence[str], width: int | None, indent: int) -> str:
+    """Return a command in lines that a shell takes for one, each within a width if words allow."""
+    lines = [""]
+    for word in map(shlex.quote, words):
+        longer = f"{lines[-1]} {word}".strip()
+        if width is not None and lines[-1] and indent + len(longer) + 2 > width:
+            lines.append(f"  {word}")
+        else:
+            lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return f" \\\n{' ' * indent}".join(lines)
 
 
 def wrapped(text: str, width: int | None, indent: int) -> str:

@@ -1,12 +1,12 @@
 """Show the steps of runs: a line for each step as it ends, and curves over all steps."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from rich.text import Text
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.core.step_figures import History, StepFigures, Value
+from rlvr_cli.core.step_figures import HeldOut, History, StepFigures, Value
 from rlvr_cli.core.text import printable
 
 
@@ -30,7 +30,7 @@ class Curve:
     title: str
     value: Value
     limits: tuple[float, float] | None = None
-    """The limits of the chart if all values are within them."""
+    """The limits of the chart in a page if all values are within them."""
     marked: Value | None = None
     """A figure whose points are marked in the chart of a single run."""
     marks: str = ""
@@ -188,6 +188,16 @@ def draw_curves(runs: Sequence[History], width: int = 80, color: bool = False) -
     return "\n".join(lines)
 
 
+def with_ends(history: History, ends: Mapping[int, Mapping[str, HeldOut]]) -> History:
+    """Return a history with what was measured before the first step, as step 0, and after the
+    last."""
+    by_step = {figures.step: figures for figures in history}
+    for step, sets in ends.items():
+        if sets:
+            by_step[step] = replace(by_step.get(step, StepFigures(step=step)), held_out=sets)
+    return [by_step[step] for step in sorted(by_step)]
+
+
 def held_out_names(runs: Sequence[History]) -> list[str]:
     """Return the names of the held-out sets that were measured, the first one first."""
     names = {name for history in runs for figures in history for name in figures.held_out}
@@ -240,22 +250,21 @@ def _chart(curve: Curve, runs: Sequence[History], width: int, color: bool) -> li
     best = max(marked, key=lambda point: point[1], default=None)
     for point in marked:
         plotext.scatter([point[0]], [point[1]], marker=curve.best if point == best else curve.point)
-    _set_axes(curve, [point for line in [*lines, marked] for point in line])
+    _set_axes([point for line in [*lines, marked] for point in line])
     chart = plotext.build() if color else plotext.uncolorize(plotext.build())
     return [line + " " * (width - len(plotext.uncolorize(line))) for line in chart.splitlines()]
 
 
-def _set_axes(curve: Curve, drawn_points: Sequence[tuple[int, float]]) -> None:
-    """Set the limits and labels of the chart. Steps are labelled as whole numbers, a few of them.
-
-    The limits are those of the chart if all values are within them.
-    """
+def _set_axes(drawn_points: Sequence[tuple[int, float]]) -> None:
+    """Set the limits, those of the data, and labels. Steps are labelled as whole numbers, a few of
+    them."""
     import plotext
 
     steps, values = zip(*drawn_points, strict=True)
-    low, high = curve.limits or (min(0.0, *values), max(values))
-    if low == high or min(values) < low or max(values) > high:
-        low, high = _widened(min(values), max(values), 0.5)
+    low = min(values)
+    high = max(values)
+    if high - low <= 1e-9 * max(abs(low), abs(high)):
+        low, high = _widened(low, high, 0.5)
     plotext.ylim(low, high)
     labels = [low, (low + high) / 2, high]
     plotext.yticks(labels, [f"{label:.3g}" for label in labels])

@@ -33,14 +33,15 @@ def setting_named(target: str) -> str:
 
 def number_in(value: object) -> float | None:
     """Return a number, or the number that a text is. Return None for anything else."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
-    return value
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    if not math.isfinite(number):
+        return None
+    return number if isinstance(value, str) else value
 
 
 def refusal_of(place: str, keys: Sequence[str]) -> str:
@@ -55,8 +56,8 @@ def refusal_of(place: str, keys: Sequence[str]) -> str:
 
 def _answer(key: str) -> str:
     """Return what a key is here, which may be a setting's own name."""
-    own = f"{key} is --set {key}=… here" if setting_at(key) else f"{key} is not known"
-    return foreign_answer(key) or own
+    as_setting = f"{key} is --set {key}=… here" if setting_at(key) else f"{key} is not known"
+    return foreign_answer(key) or as_setting
 
 
 def read_run(file: Path) -> dict[str, object]:

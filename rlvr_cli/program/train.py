@@ -58,6 +58,7 @@ def start_run(
     cannot begin.
     """
     check_trackers(trackers)
+    display.verbose = display.verbose or check_only  # a check shows all that it finds
     directory = out or default_directory(config.algo, config.data.sources)
     if not check_only:
         refuse_place(directory)
@@ -78,7 +79,7 @@ def start_run(
         # A resumed run cannot read stdin again, so the run keeps a copy of its problems.
         copied = every_problem.problems if "-" in config.data.sources else None
         with closing(create_run(directory, session.plan.config, copied)) as run:
-            display.say("run", f"{directory}")
+            display.detail("run", f"{directory}")
             RunLifecycle(trainer, run, display, trackers, on_step).run_to_end()
     return directory
 

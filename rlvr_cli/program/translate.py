@@ -13,7 +13,6 @@ import yaml
 
 from rlvr_cli.config import (
     SETTINGS,
-    Assignment,
     Config,
     flags_of,
     resolve,
@@ -137,7 +136,7 @@ class _Translator:
         row = self.table.by_name[name][0]
         if row.translation in ("ratio", "parts"):
             return name in known
-        return any(other in known for other in row.names)
+        return any(synonym in known for synonym in row.names)
 
     def translated(self) -> TranslatedRun:
         """Return the run, all of its rows translated."""
@@ -161,7 +160,10 @@ class _Translator:
                 needs = " and ".join(f"{key}={'|'.join(v)}" for key, v in row.only_if.items())
                 self.said[name] = ("the same here", f"without effect there but with {needs}")
             return
-        sets = self._sets_of(row, name, value)
+        try:
+            sets = self._sets_of(row, name, value)
+        except (OSError, TypeError, ValueError):  # whatever a file may hold
+            sets = "no value for it"
         if isinstance(sets, str):
             self.said[name] = ("is not there", sets)
             return
@@ -195,7 +197,7 @@ class _Translator:
             if name in self.values or decisive is not None:
                 word = _word(decisive)
                 if word not in words and not any(
-                    other.startswith("not ") and other != f"not {word}" for other in words
+                    listed.startswith("not ") and listed != f"not {word}" for listed in words
                 ):
                     return False
         return True
@@ -225,15 +227,15 @@ class _Translator:
                 entry = row.nothing if is_none else _typed(targets[0], value)
                 return {} if entry is None else {targets[0]: entry}
             case "words":
-                chosen = row.values.get(_word(value))
-                if chosen is None and row.rest == "same":
+                meaning = row.values.get(_word(value))
+                if meaning is None and row.rest == "same":
                     return {targets[0]: _typed(targets[0], value)}
-                if chosen is None and value is None:
+                if meaning is None and value is None:
                     return {}
-                if chosen is None:
+                if meaning is None:
                     known = ", ".join(row.values)
                     return row.rest or f"its values here are those of {known}"
-                return dict(chosen) if isinstance(chosen, Mapping) else chosen
+                return dict(meaning) if isinstance(meaning, Mapping) else meaning
             case "ratio":
                 return self._quotient(row, targets[0], value, name)
             case "parts":
@@ -244,14 +246,14 @@ class _Translator:
         self, row: ForeignRow, target: str, value: object, name: str
     ) -> dict[str, object] | str:
         """Return the first quotient of a row whose names all have a number."""
-        own = number_in(value)
-        uses_it = any("it" in way.times for way in row.quotients)
-        if uses_it and (own is None or own < 0):
-            return {} if own is not None or value is None else f"{format_value(value)}: no number"
-        if uses_it and own == 0:
+        it = number_in(value)
+        uses_it = any("it" in quotient.times for quotient in row.quotients)
+        if uses_it and (it is None or it < 0):
+            return {} if it is not None or value is None else f"{format_value(value)}: no number"
+        if uses_it and it == 0:
             return {target: 0}
-        for way in row.quotients:
-            number = self._number_of(way, own)
+        for quotient in row.quotients:
+            number = self._number_of(quotient, it)
             if number is not None:
                 if SETTINGS[target].annotation in (int, int | None):
                     whole = math.floor if row.rounds_down else math.ceil
@@ -260,15 +262,17 @@ class _Translator:
                 return {target: number}
         return row.says or row.answer(name)
 
-    def _number_of(self, way: Quotient, own: float | None) -> float | None:
+    def _number_of(self, quotient: Quotient, it: float | None) -> float | None:
         """Return the number of a quotient. Return None if a name has no number."""
-        numbers = {name: number_in(self._value_of(name)) for name in (*way.times, *way.over)}
-        numbers["it"] = own
-        if any(numbers[name] is None for name in (*way.times, *way.over)):
+        numbers = {
+            name: number_in(self._value_of(name)) for name in (*quotient.times, *quotient.over)
+        }
+        numbers["it"] = it
+        if any(numbers[name] is None for name in (*quotient.times, *quotient.over)):
             return None
-        number = math.prod(numbers[name] or 0 for name in way.times)
-        divisor = math.prod(numbers[name] or 0 for name in way.over)
-        return number / divisor - way.minus if divisor else None
+        number = math.prod(numbers[name] or 0 for name in quotient.times)
+        divisor = math.prod(numbers[name] or 0 for name in quotient.over)
+        return number / divisor - quotient.minus if divisor else None
 
     def _joined(self, row: ForeignRow, target: str) -> dict[str, object] | str:
         """Return the values of a row's names together. Return {} if the first has none."""
@@ -287,14 +291,18 @@ class _Translator:
         is_off = value in (None, False, "", [], {}) or _word(value) in row.off
         if row.translation == "absent" and is_off:
             return "the same here", f"not used there, and {answer}"
+        if value is None:
+            return "the same here", "nothing to set"
         return "is not there", answer if " " in answer else f"decide: {answer}"
 
     def _refusal(self, sets: Mapping[str, object]) -> str | None:
         """Say why the settings cannot be set after those before. Return None if they can."""
         try:
-            resolve(_assignments({**self.settings, **sets}))
+            resolve(set_layer({**self.settings, **sets}))
         except UserError as error:
             return f"not set: {_ORIGIN.sub('', str(error))}"
+        except TypeError:  # a list in place of a word
+            return "not set: no value for it"
         return None
 
     def _heading(self, row: ForeignRow, name: str) -> Heading:
@@ -303,9 +311,13 @@ class _Translator:
             return "means something else here"
         target = setting_named(row.targets(name)[0])
         default = self._default_of(name)
-        if target in SETTINGS and default is not None and default != _at(self._base, target):
-            return "its default differs"
-        return "the same here"
+        if target not in SETTINGS or default is None:
+            return "the same here"
+        sets = self._sets_of(row, name, default)
+        assert not isinstance(sets, str)
+        ours = _at(self._base, target) if target in self._base else SETTINGS[target].default
+        is_equal = _plain(sets.get(target, ours)) == _plain(ours)
+        return "the same here" if is_equal else "its default differs"
 
     def _default_of(self, name: str) -> object:
         """Return what the other program has without a name. Return None if that is not known."""
@@ -318,7 +330,7 @@ class _Translator:
     @cached_property
     def _base(self) -> Mapping[str, object]:
         """Return this program's settings without the run's."""
-        return dict(leaves(resolve(_assignments({"algo": "grpo"})).model_dump()))
+        return dict(leaves(resolve(set_layer({"algo": "grpo"})).model_dump()))
 
     def _shown(self, row: ForeignRow, name: str, sets: Mapping[str, object]) -> str:
         """Return a translated value as the options that make it."""
@@ -350,9 +362,9 @@ class _Translator:
         for setting, name in self.from_defaults.items():
             if setting in self.flags:
                 continue
-            others = {key: value for key, value in self.settings.items() if key != setting}
-            if self._resolved(others) == expected:
-                self.settings = others
+            rest = {key: value for key, value in self.settings.items() if key != setting}
+            if self._resolved(rest) == expected:
+                self.settings = rest
                 continue
             here = f"not in the run: {self.said[name][1]}"
             keys[name] = TranslatedKey(name, self.tool.defaults[name], "its default differs", here)
@@ -364,10 +376,6 @@ class _Translator:
             return load("train", {}, dict(settings))
         except UserError:
             return None
-
-
-def _assignments(settings: Mapping[str, object]) -> list[Assignment]:
-    return set_layer(settings)
 
 
 def _words(settings: Mapping[str, object], options: Mapping[str, str]) -> list[str]:
@@ -430,7 +438,10 @@ def _typed(target: str, value: object) -> object:
     """Return a value as a setting takes it: a text with a number as a number, a path in full."""
     if target not in SETTINGS:
         return value
-    annotation = SETTINGS[target].annotation
+    setting = SETTINGS[target]
+    if setting.use.flag == "DATA" and setting.use.parse is not None:
+        return setting.use.parse(map(os.path.expanduser, map(str, _listed(value))))
+    annotation = setting.annotation
     types = {annotation, *get_args(annotation)}
     number = number_in(value)
     if isinstance(value, str) and number is not None and types & {int, float}:

@@ -11,7 +11,7 @@ from itertools import chain
 
 from rlvr_cli.config import as_yaml
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import StepLines, draw_curves, print_curves
+from rlvr_cli.console.steps import StepLines, draw_curves, print_curves, with_ends
 from rlvr_cli.core.errors import EngineError, Finding, RunStoppedError, UserError
 from rlvr_cli.core.files import write_atomically
 from rlvr_cli.core.signals import Interrupts, is_interrupted
@@ -350,9 +350,11 @@ class RunLifecycle:
             model=f"checkpoints/step-{self._saved_step}" if self._saved_step else None,
         )
         text = json.dumps(summary.model_dump(by_alias=True), indent=2, ensure_ascii=False)
-        self.run.write("curves.txt", draw_curves([self.history]) + "\n")
+        measured = {0: _sets_of(self.before), steps: _sets_of(after)}
+        curves = with_ends(self.history, measured if self.history else {})
+        self.run.write("curves.txt", draw_curves([curves]) + "\n")
         self.run.write("summary.json", f"{text}\n")
-        print_curves([self.history], self.display)
+        print_curves([curves], self.display)
         narration.say_throughput(throughput, self.display)
         narration.warn_of_outcome(self.trainer, self.history, self.display)
         narration.say_results(self.before, after, self.best, self.display)

@@ -1,6 +1,5 @@
 """Say what a run is going to do and what came of it, and what several commands say alike."""
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,14 +10,14 @@ from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.tables import by_level
 from rlvr_cli.core.signals import NO_SIGNALS, in_main_thread
 from rlvr_cli.core.step_figures import History
-from rlvr_cli.core.text import counts_in_words, plural
+from rlvr_cli.core.text import GIB, counts_in_words, plural
 from rlvr_cli.core.types import Prompt
 from rlvr_cli.data.problems import ProblemSet, warn_of_bad_golds
 from rlvr_cli.evaluation.held_out import Measured, MeasuredSets
 from rlvr_cli.runs.guards import MORE_SIGNAL
 from rlvr_cli.runs.preflight import to_judge
 from rlvr_cli.runs.summary import Best
-from rlvr_cli.setup.session import Session, say_policy
+from rlvr_cli.setup.session import Session
 from rlvr_cli.training.throughput import RunThroughput
 from rlvr_cli.training.trainer import Trainer
 
@@ -77,21 +76,25 @@ def announce_run(
         count += f"; {problems.fields_read}"
     display.say("problems", count)
     changes = (f"{name} {old} -> {new}" for name, (old, new) in overrides(config).items())
-    display.say("algorithm", f"{config.algo}: {algo}; changed: {', '.join(changes) or 'nothing'}")
+    display.say("algorithm", f"{config.algo}; changed: {', '.join(changes) or 'nothing'}")
+    display.detail("", str(algo))
     note = without_ratio(algo)
     if note:
-        display.say("", note)
-    display.say("optimizer", _optimizer_in_words(config))
+        display.detail("", note)
+    need = session.memory.needed(config).peak / GIB
+    free = session.memory.machine.free / GIB
+    display.say("takes", f"{_run_in_words(config)}; {need:.1f} of {free:.1f} GiB")
+    display.detail("optimizer", _optimizer_in_words(config))
     partial = config.rollout.partial
     if partial is not None:
         end = "cut off" if partial.too_old == "cut" else "dropped"
-        display.say(
+        display.detail(
             "rounds",
             f"of {config.rollout.round_tokens} tokens a response; the unfinished go on after the "
             f"update, and are {end} after {plural(partial.age, 'update')}",
         )
     if not config.computes_alike:
-        display.say(
+        display.detail(
             "numbers",
             f"the trainer computes in {config.optim.precision}, with weights in "
             f"{config.optim.weights}; the engine in {config.rollout.precision}",
@@ -101,8 +104,9 @@ def announce_run(
 def _say_models_and_rewards(session: Session, display: Display) -> None:
     """Say which models a run trains and learns from, and what it rewards if not only the answer."""
     config = session.plan.config
-    say_policy(config.model, session, display)
-    display.say("model", f"{type(session.policy.model).__name__}: {session.forward}")
+    display.say("model", f"{config.model}: {session.description}")
+    display.detail("", f"{type(session.policy.model).__name__}: {session.forward}")
+    display.detail("versions", session.versions)
     if session.teacher is not None:
         display.say(
             "teacher",
@@ -128,22 +132,25 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
         display.say(name, f"{function} ({sha}), in the trainer's process, without limits")
 
 
+def _run_in_words(config: Config) -> str:
+    """Return how many steps a run has, and of what."""
+    rollout = config.rollout
+    batch = f"{rollout.prompts} problems x {rollout.samples} responses"
+    if config.algorithm.reads_responses:
+        batch = f"{rollout.prompts} rows with their responses"
+    return f"{plural(config.steps, 'step')} of {batch} of at most {rollout.max_tokens} tokens"
+
+
 def _optimizer_in_words(config: Config) -> str:
-    """Return how many steps a run has, of what, and how each updates."""
+    """Return how each step samples and updates."""
     algo = config.algorithm
     rollout = config.rollout
-    if algo.reads_responses:
-        batch = f"{rollout.prompts} rows with their responses"
-        responses = rollout.prompts
-    else:
-        batch = f"{rollout.prompts} problems x {rollout.samples} samples"
-        responses = rollout.prompts * rollout.samples
+    responses = rollout.prompts * (1 if algo.reads_responses else rollout.samples)
     updates = algo.epochs * min(algo.mini_batches, responses)
     optim = config.optim
     warmup = f" after {plural(optim.warmup_steps, 'step')}" if optim.warmup_steps else ""
     return (
-        f"{config.steps} steps of {batch}, at most {rollout.max_tokens} tokens, temperature "
-        f"{rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
+        f"temperature {rollout.temperature:g}; {plural(updates, 'update')} a step, learning rate "
         f"{optim.lr:g}{warmup}"
     )
 
@@ -233,9 +240,9 @@ def say_what_is_next(trainer: Trainer, directory: Path, display: Display) -> Non
         words += ["--field", f"{name}={path}"]
     if data.skip_bad:
         words.append("--skip-bad")
-    display.command("next", shlex.join(words))
+    display.command("next", words)
     question = trainer.prompts[0].problem.problem
     if len(question) <= _LONGEST_QUESTION:
         words = ["rlvr", "sample", "--model", str(directory), question]
-        display.command("", shlex.join(words))
-    display.command("", shlex.join(["rlvr", "show", str(directory)]))
+        display.command("", words)
+    display.command("", ["rlvr", "show", str(directory)])

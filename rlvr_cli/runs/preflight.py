@@ -98,9 +98,10 @@ def review_correction(trainer: Trainer, groups: Sequence[Group]) -> Review:
 
 
 def settle(lines: Lines, findings: Sequence[Finding], display: Display) -> None:
-    """Show a check's lines and warnings. Raises UserError if one of its findings is an error."""
+    """Show a check's warnings, and in detail its lines. Raises UserError if one of its findings is
+    an error."""
     for label, text in lines:
-        display.say(label, text)
+        display.detail(label, text)
     for finding in findings:
         if not finding.is_error:
             display.warn(finding.text)
@@ -182,8 +183,8 @@ def data_findings(
     changed = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if has_template and changed:
         text = (
-            f"the chat template changes the text of {changed} of {count} problems (prompt above): "
-            "take a model with another"
+            f"the chat template changes the text of {changed} of {count} problems (-v shows the "
+            "prompt): take a model with another"
         )
         findings.append(Finding(text, is_error=changed == count))
     if bad_golds and config.algorithm.needs_verdicts and config.data.answers is None:

@@ -9,6 +9,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from rlvr_cli.__main__ import _run
 from rlvr_cli.cli.main import app
 from rlvr_cli.config import Config, flags_of
 from rlvr_cli.core.settings import settings_of
@@ -16,7 +17,7 @@ from rlvr_cli.core.settings import settings_of
 REPORT = {"against", "by", "k", "judge", "format", "responses"}
 NO_SETTINGS = {
     "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"}
-    | {"from_", "settings", "print_config", "verbose", "track", "processes"},
+    | {"from_", "settings", "print_config", "translate", "verbose", "track", "processes"},
     "eval": {"list_", "out", "quiet", "config", "set_", "processes"} | REPORT,
     "sample": {"inputs", "out", "quiet", "config", "set_"},
 }
@@ -27,9 +28,17 @@ FRAGMENT = re.compile(r"(Of|So many|Those|As|None:|\w+ed) ")
 
 def lines(command: str) -> dict[str, str]:
     """Return the help of each flag and argument."""
-    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "300", "NO_COLOR": "1"})
-    actual = re.findall(r"^│ +(?:--)?([a-z-]+)[. ](.*)│$", result.stdout, re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in actual}
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80"})
+    start = re.search("^(Arguments|Options):$", result.stdout, re.MULTILINE).start()
+    texts: dict[str, str] = {}
+    for line in result.stdout[start:].splitlines():
+        row = re.match(r"  (?:-\w, )?(?:--)?([A-Za-z|-]+)( \S+)?(  .*)?$", line)
+        if row:
+            name = row[1].lower()
+            texts[name] = (row[3] or "").strip()
+        elif line.startswith(" "):
+            texts[name] += f" {line.strip()}"
+    return {name: text.strip() for name, text in texts.items()}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -89,7 +98,7 @@ def test_examples_come_first_and_fit_80_columns(command):
     assert examples
     for example in examples:
         assert f" {example}\n" in re.sub(" +\n", "\n", result.stdout), example
-    assert result.stdout.index(examples[0]) < result.stdout.index("─ Options")
+    assert result.stdout.index(examples[0]) < result.stdout.index("Options:\n")
     assert "\x1b" not in result.stdout
 
 
@@ -116,3 +125,28 @@ def test_a_shell_completes_an_option(shell, environment):
         True,
         False,
     )
+
+
+def test_options_stand_in_the_order_in_which_people_look_for_them():
+    names = [*lines("train")]
+    wanted = ["algo", "steps", "check", "reward", "lr", "prompts", "teacher"]
+    assert [name for name in names if name in wanted] == wanted
+    program = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"}).stdout
+    assert program.index("  sample ") < program.index("  show ") < program.index("  doctor ")
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_help_is_plain_columns_whose_defaults_are_whole(columns):
+    result = CliRunner().invoke(app, ["train", "--help"], env={"COLUMNS": str(columns)})
+    texts = result.stdout.splitlines()
+    assert max(map(len, texts)) <= min(columns, 100)
+    assert set("│╭╰") & set(result.stdout) == set()
+    defaults = re.findall(r"\[default: [^]]*\]", result.stdout)
+    assert len(defaults) > 10
+    assert not any("\n" in default for default in defaults)
+
+
+def test_the_nearest_option_is_offered_first(capsys):
+    assert _run(["train", "--stpes", "3"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("rlvr: error: No such option: --stpes. Did you mean --steps?")

@@ -43,19 +43,19 @@ def test_what_is_going_to_happen_is_said_and_a_check_writes_nothing(configured, 
         configured("algorithm.surrogate.high=0.3"), tmp_path / "out", Display(), check_only=True
     )
     message = lines(capsys)
-    assert message[0].startswith("policy tiny: ")
-    assert message[1].startswith("versions torch ")
-    assert message[2].startswith("model Qwen2ForCausalLM: ")
+    assert message[0].startswith("model tiny: ")
+    assert message[1].startswith("Qwen2ForCausalLM: ")
+    assert message[2].startswith("versions torch ")
     assert message[3] == (
         "problems 3 of problems.jsonl; 0 held out; problem from problem, answer from answer"
     )
-    assert message[4].startswith("algorithm grpo: ")
-    assert message[4].endswith("; changed: surrogate.high 0.2 -> 0.3")
-    assert "one update a batch: every ratio is 1, so clip is policy_gradient" in message[5]
-    assert message[6].startswith(
-        "optimizer 2 steps of 2 problems x 2 samples, at most 3 tokens, temperature 1; 1 update a "
-    )
-    assert message[7:] == ["check nothing stands in the way of this run"]
+    assert message[4] == "algorithm grpo; changed: surrogate.high 0.2 -> 0.3"
+    assert "one update a batch: every ratio is 1, so clip is policy_gradient" in message[6]
+    takes = "takes 2 steps of 2 problems x 2 responses of at most 3 tokens; "
+    assert message[7].startswith(takes)
+    assert re.fullmatch(r"\d+\.\d of \d+\.\d GiB", message[7].removeprefix(takes))
+    assert message[8].startswith("optimizer temperature 1; 1 update a step, learning rate ")
+    assert message[9:] == ["check nothing stands in the way of this run"]
     assert not (tmp_path / "out").exists()
 
 
@@ -81,8 +81,8 @@ def test_a_finding_that_is_an_error_ends_it_and_others_are_said(
     with pytest.raises(UserError, match=r"^bad$"):
         start_run(configured(), tmp_path / "out", Display())
     message = lines(capsys)
-    assert "label text" in message
-    assert message[-2:] == ["warning so so", "warning fair"]
+    assert [line.split()[0] for line in message[:4]] == ["model", "problems", "algorithm", "takes"]
+    assert message[4:] == ["warning so so", "warning fair"]
     assert not (tmp_path / "out").exists()
 
 

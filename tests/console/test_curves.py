@@ -3,7 +3,8 @@
 import pytest
 from small_runs import made_figures
 
-from rlvr_cli.console.steps import BEST, CONS, CURVES, HELD_OUT, draw_curves
+from rlvr_cli.console.steps import BEST, CONS, CURVES, HELD_OUT, draw_curves, with_ends
+from rlvr_cli.core.step_figures import HeldOut
 
 TITLES = {curve.name: curve.title for curve in CURVES}
 
@@ -41,11 +42,12 @@ def test_only_what_was_measured_is_drawn():
 @pytest.mark.parametrize(
     ("key", "values", "expected"),
     [
-        ("reward", (-1.0, -1.0), ["1", "0", "-1"]),
-        ("reward", (0.1, 0.2), ["1", "0", "-1"]),
-        ("reward", (0.0, 3.0), ["3.5", "1.5", "-0.5"]),
-        ("pass@1", (0.0, 0.0), ["1", "0.5", "0"]),
-        ("response_length", (10.0, 20.0), ["20", "10", "0"]),
+        ("reward", (-1.0, -1.0), ["-0.5", "-1", "-1.5"]),
+        ("reward", (0.1, 0.2), ["0.2", "0.15", "0.1"]),
+        ("reward", (0.0, 3.0), ["3", "1.5", "0"]),
+        ("pass@1", (0.0, 0.0), ["0.5", "0", "-0.5"]),
+        ("pass@1", (0.25, 0.75), ["0.75", "0.5", "0.25"]),
+        ("response_length", (10.0, 20.0), ["20", "15", "10"]),
         ("entropy", (0.0, 0.0), ["0.5", "0", "-0.5"]),
     ],
 )
@@ -104,3 +106,16 @@ def test_every_held_out_set_has_a_curve_of_its_own_with_cons():
     assert CONS not in pair
     hostile = drawn([{"step": 1, "held_out_pass@1/\x1b[2J": 0.5}], width=60)
     assert "\x1b" not in hostile
+
+
+def test_what_was_measured_before_and_after_is_in_the_curves():
+    """Of 4 steps with a measurement at 2: step 0 and step 4 are points as well, 4 the best."""
+    history = rows(*[0.1] * 4, key="pass@1")
+    history[1]["held_out_pass@1"] = 0.2
+    sets = {0: {"": HeldOut(pass_at_1=0.15)}, 4: {"": HeldOut(pass_at_1=0.3)}}
+    whole = with_ends(list(map(made_figures, history)), sets)
+    _, *chart = draw_curves([whole], 60).splitlines()
+    assert [figures.step for figures in whole] == [0, 1, 2, 3, 4]
+    assert "".join(chart[:9]).count(HELD_OUT) == 2
+    assert "".join(chart[:9]).count(BEST) == 1
+    assert with_ends(whole, {4: {}}) == whole

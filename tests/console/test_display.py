@@ -1,14 +1,17 @@
 """What people see: lines in a pipe, their pace, curves, and nothing that a terminal obeys."""
 
 import re
+import shlex
 from io import StringIO
 
+import pytest
 from rich.console import Console
 from small_groups import RIGHT, made_rollout
 
 from rlvr_cli.console.display import (
     Display,
     LiveResponse,
+    broken_command,
     fail,
     measured,
     show_verdict,
@@ -157,3 +160,15 @@ def test_a_verdict_in_a_line(capsys):
 def test_a_mistake_ends_in_one_line_with_our_name(capsys):
     fail(f"{NASTY}\nlast\n")
     assert capsys.readouterr().err == f"{SHOWN}\nrlvr: error: last\n"
+
+
+@pytest.mark.parametrize("width", [None, 40, 80, 120])
+def test_a_command_that_is_broken_is_the_same_to_a_shell(width):
+    """Each line but the last ends in a backslash, and no word is broken."""
+    words = ["rlvr", "sample", "--model", "runs/a run", "Start at 3, keep last: (a) +1", "-n", "3"]
+    broken = broken_command(words, width, 11)
+    lines = broken.split("\n")
+    assert shlex.split(broken.replace("\\\n", " ")) == words
+    assert all(line.endswith(" \\") for line in lines[:-1])
+    assert width is None or max(11 + len(line.lstrip()) for line in lines) <= max(width, 50)
+    assert (len(lines) > 1) == (width in (40, 80))
