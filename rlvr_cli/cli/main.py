@@ -158,7 +158,12 @@ def eval_(
         Texts, Option(help="Model to measure, as in train; repeat for several.")
     ] = None,
     responses: Annotated[
-        Texts, output(help="Judge responses from files or - instead of sampling.")
+        Texts,
+        output(
+            metavar="FILE|NAME=FILE",
+            help="Judge responses from a file or - instead of sampling; repeat for several. NAME "
+            "is the model's in tables.",
+        ),
     ] = None,
     against: Annotated[
         File,
@@ -167,6 +172,10 @@ def eval_(
             "compared with its first."
         ),
     ] = None,
+    pairs: Annotated[
+        Literal["first", "all"],
+        report(help="Compare results with the first, or all pairs, p corrected by Holm."),
+    ] = "first",
     by: Annotated[Texts, report(help="Also report figures by this field of the problems.")] = None,
     k: Annotated[
         Texts,
@@ -225,6 +234,7 @@ def eval_(
             against=against,
             by=by,
             k=k,
+            pairs=pairs,
             judge=judge,
             format=format,
             out=out,
