@@ -9,7 +9,9 @@ import random
 import sys
 from pathlib import Path
 
-TRAIN, HELD_OUT, EXAMPLES = 1024, 96, 48
+TRAIN = 1024
+HELD_OUT = 96
+EXAMPLES = 48
 
 
 def problems() -> dict[str, list[dict]]:
@@ -23,7 +25,7 @@ def problems() -> dict[str, list[dict]]:
     train = rows[HELD_OUT : HELD_OUT + TRAIN]
     sums = [(*pair, sum(pair)) for pair in pairs[HELD_OUT : HELD_OUT + EXAMPLES]]
     responses = [f"<think>{a} + {b} = {c}</think><answer>{c}</answer>" for a, b, c in sums]
-    examples = [row | {"response": text} for row, text in zip(train, responses, strict=False)]
+    examples = [{**row, "response": text} for row, text in zip(train, responses, strict=False)]
     return {"heldout": rows[:HELD_OUT], "train": train, "examples": examples}
 
 

@@ -1,4 +1,4 @@
-"""Measure how often a token depends on what is sampled beside it: one batch against other batches.
+"""Measure how often a token depends on the rest of its batch: one batch against other batches.
 
 python benchmarks/batch_invariance.py chains --model tiny -n 16
 """
@@ -40,16 +40,16 @@ def main() -> None:
     problems = load_problems(args.data, "test", limit=args.limit)
     with open_session(plan_for(config, problems)) as session:
         prompts = prompts_for(problems, session.policy, config, args.max_tokens)
-        whole = tokens(sample_groups(session.sampler, prompts, params, 0))
-        count = sum(map(len, whole.values()))
-        print(f"one call: {len(prompts)} problems, {len(whole)} responses, {count} tokens")
+        complete = tokens(sample_groups(session.sampler, prompts, params, 0))
+        count = sum(map(len, complete.values()))
+        print(f"one call: {len(prompts)} problems, {len(complete)} responses, {count} tokens")
         for size in args.sizes:
             shuffled = random.Random(size).sample(prompts, len(prompts))
             parts = {}
             for start in range(0, len(shuffled), size):
                 part = shuffled[start : start + size]
-                parts |= tokens(sample_groups(session.sampler, part, params, 0))
-            differing = sum(parts[key] != whole[key] for key in whole)
+                parts.update(tokens(sample_groups(session.sampler, part, params, 0)))
+            differing = sum(parts[key] != complete[key] for key in complete)
             print(f"{size} shuffled problems at a time: {differing} responses differ", flush=True)
 
 

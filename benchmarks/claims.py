@@ -6,7 +6,7 @@
 A claim is a plan of `rlvr ablate` in recipes/ablations. Arms whose name ends in `_all` take the
 problems of the default run, the others its levels 1 to 8, where thirty steps show more. All plans
 share one directory of runs, so that arms are shared and an interrupted command goes on where it
-was; what they found is kept as ARM-SEED.json in benchmarks/results/claims (or --results DIRECTORY).
+was. What they found is kept as ARM-SEED.json in benchmarks/results/claims (or --results DIRECTORY).
 The report compares at equal steps, equal seconds and equal generated tokens, with 95 % intervals
 over the seeds, and draws benchmarks/pictures/CLAIM.svg. Seconds are the processor's, without
 measurements. Arms of TRL are rows of stored results, which `trl_run.py` makes.
@@ -50,7 +50,7 @@ CLAIMS = (
     "majority",
 )
 TRL = {"default": "trl_all", "dapo": "trl"}
-"""The arm of TRL beside those of a claim."""
+"""The arm of TRL in a claim."""
 
 
 def wishes_of(claim: str) -> Wishes:
@@ -93,7 +93,8 @@ def main() -> None:
     parser.add_argument("--jobs", default="1")
     parser.add_argument("--report", action="store_true", help="make no run")
     args = parser.parse_args()
-    if unknown := [name for name in args.claims if name not in CLAIMS]:
+    unknown = [name for name in args.claims if name not in CLAIMS]
+    if unknown:
         parser.error(f"no such claim: {', '.join(unknown)}; it is one of {', '.join(CLAIMS)}")
     claims = args.claims or CLAIMS
     if not args.report:

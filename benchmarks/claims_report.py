@@ -65,11 +65,11 @@ def kept_figures(run: MeasuredRun) -> dict[str, Any]:
     """Return what is stored of a run, without the shares of single problems."""
     measured = []
     for point in run.measured:
-        kept = {"step": point.step, "seconds": point.seconds, "tokens": point.tokens}
-        kept["pass@1"] = point.pass_at_1
+        figures_of_point = {"step": point.step, "seconds": point.seconds, "tokens": point.tokens}
+        figures_of_point["pass@1"] = point.pass_at_1
         if point.by_level:
-            kept["by_level"] = point.by_level
-        measured.append(kept)
+            figures_of_point["by_level"] = point.by_level
+        measured.append(figures_of_point)
     rows = [figures.row for figures in run.steps]
     steps = [{name: row.get(name) for name in ("step", *FIGURES)} for row in rows]
     return {"measured": measured, "steps": steps}
@@ -120,10 +120,10 @@ def tables(runs: dict[str, list[MeasuredRun]]) -> list[str]:
 
 def _times(runs: dict[str, list[MeasuredRun]]) -> list[str]:
     """Return how far it is on each axis to each level of pass@1 that any run reaches."""
-    most = max(
+    highest = max(
         value for seed_runs in runs.values() for run in seed_runs for _, value in curve(run, STEPS)
     )
-    levels = [level for level in LEVELS if level <= most]
+    levels = [level for level in LEVELS if level <= highest]
     lines = _row("arm", *(f"{axis.unit} to {' / '.join(map(str, levels))}" for axis in AXES))
     lines += _row(*["---"] * (1 + len(AXES)))
     for arm, seed_runs in runs.items():
@@ -144,23 +144,24 @@ def differences(runs: dict[str, Seeds], ends: dict[Axis, float]) -> list[str]:
     lines = ["", *_row("difference", "seeds", *(f"at equal {axis.unit}" for axis in AXES))]
     lines += _row(*["---"] * (2 + len(AXES)))
     arms = list(runs.items())
-    around = [(arms[0], arms[-1])] if len(arms) > 2 else []
-    for (before, base), (arm, seed_runs) in [*itertools.pairwise(arms), *around]:
-        if both := sorted(base.keys() & seed_runs.keys()):
+    first_and_last = [(arms[0], arms[-1])] if len(arms) > 2 else []
+    for (before, base), (arm, seed_runs) in [*itertools.pairwise(arms), *first_and_last]:
+        shared_seeds = sorted(base.keys() & seed_runs.keys())
+        if shared_seeds:
             by_axis = (
                 [
                     interpolate(curve(seed_runs[seed], axis), end)
                     - interpolate(curve(base[seed], axis), end)
-                    for seed in both
+                    for seed in shared_seeds
                 ]
                 for axis, end in ends.items()
             )
-            lines += _row(f"{arm} - {before}", len(both), *map(spread, by_axis))
+            lines += _row(f"{arm} - {before}", len(shared_seeds), *map(spread, by_axis))
     return lines
 
 
 def time_to(points: Curve, level: float) -> float | None:
-    """Return where a curve first reaches a level, also between points; None if it never does."""
+    """Return where a curve first reaches a level, also between points, or None."""
     if points[0][1] >= level:
         return points[0][0]
     for (left, low), (right, high) in itertools.pairwise(points):

@@ -29,16 +29,18 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("options", nargs="*", help="more options of rlvr train, after --")
     args = parser.parse_args()
+    algos = list(ALGORITHMS) if args.algo == ["all"] else args.algo
     print("| algorithm | pass@1 before | pass@1 after | worst | median minutes |")
     print("| --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as directory:
-        for algo in list(ALGORITHMS) if args.algo == ["all"] else args.algo:
+        for algo in algos:
             summaries = []
             for seed in args.seeds:
                 place = Path(directory) / f"{algo}-{seed}"
                 summaries.append(run(algo, seed, place, args.options))
             before, after = (
-                [summary[when]["pass@1"] for summary in summaries] for when in ("before", "after")
+                [summary[moment]["pass@1"] for summary in summaries]
+                for moment in ("before", "after")
             )
             minutes = statistics.median(summary["minutes"] for summary in summaries)
             columns = (" ".join(f"{value:.3f}" for value in values) for values in (before, after))

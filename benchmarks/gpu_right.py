@@ -1,13 +1,13 @@
 """Is a training step right on this GPU? `python benchmarks/gpu_run.py right`, two to four minutes.
 
-1. Operations that only a GPU does, held against float64.
+1. Operations that only a GPU does, compared with float64.
 2. The built-in policy in float32, three steps on the GPU and on the CPU: the same tokens, and the
    same figures but for rounding. After the first step with another token the two are other runs.
 3. What a GPU does by default, in bfloat16: ways to train, a resume, vLLM where it is there. The
    gap between engine and trainer is what bfloat16 rounds.
 4. Where the CPU waits for the GPU in one step, counted by CUDA itself.
 
-Prints tables in Markdown; a figure beyond its limit counts as a failure, as an exit code does.
+Prints tables in Markdown. A figure beyond its limit counts as a failure, as an exit code does.
 """
 
 import inspect
@@ -29,7 +29,7 @@ SMALL = {
     "cuda": ("--prompts", "8", "-n", "8", "--set", "eval.limit=0", "-q"),
     "cpu": ("--prompts", "2", "-n", "8", "--max-tokens", "24", "--set", "eval.limit=0", "-q"),
 }
-"""The built-in policy; a CPU tries the checks themselves."""
+"""The built-in policy. A CPU tries the checks themselves."""
 EAGER = ("--set", "optim.compile=off")
 FLOAT32 = ("--set", "optim.precision=float32", "--set", "rollout.precision=float32", *EAGER)
 FIGURES = (
@@ -60,10 +60,10 @@ FIGURE_LIMIT = 1e-3
 MISMATCH_LIMIT = 0.02
 """Nats a token: bfloat16 gave 0.0005 to 0.003 on a CPU, a stale engine several tenths."""
 ERROR_LIMIT = 0.03
-"""Of attention in bfloat16 beside float64: two roundings of 1/256 of numbers up to 3."""
+"""Of attention in bfloat16, compared with float64: two roundings of 1/256 of numbers up to 3."""
 LIMIT_S = {"cuda": 120, "cpu": 900}
 """Seconds of a command: on a GPU none takes half as long, and one that hangs must not take the rest
-with it; a CPU may be shared."""
+with it. A CPU may be shared."""
 
 
 class Ended(NamedTuple):
@@ -85,10 +85,10 @@ class Checks:
         out.mkdir(parents=True, exist_ok=True)
 
     def rlvr(self, name: str, *options: str, device: str = "", program: str = "") -> Ended:
-        """Run a command in a process of its own; all that it says goes to a file."""
+        """Run a command in a process of its own, with its messages in a file."""
         environment = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
-        environment |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
-        environment["PYTHONPATH"] += f"{os.pathsep}{ROOT}"
+        environment["HF_HUB_OFFLINE"] = "1"
+        environment["PYTHONPATH"] = f"{os.environ.get('PYTHONPATH', '')}{os.pathsep}{ROOT}"
         if (device or self.device) == "cpu":
             environment["CUDA_VISIBLE_DEVICES"] = ""
         start = ["-W", "always", "-c", program] if program else ["-m", "rlvr_cli"]
@@ -123,7 +123,7 @@ class Checks:
         return [json.loads(line) for line in path.open()] if path.exists() else []
 
     def operation(self, name: str, error: Callable[[], float], limit: float) -> None:
-        """Print the error of an operation beside float64."""
+        """Print the error of an operation, compared with float64."""
         try:
             value = error()
             note = ""
@@ -140,7 +140,7 @@ class Checks:
         self.operation("its gradient", lambda: varlen_errors()[1], ERROR_LIMIT)
 
     def float32(self) -> None:
-        """Print three steps of some algorithms beside those on the CPU."""
+        """Print three steps of some algorithms here and on the CPU."""
         print(
             "\n| float32, 3 steps | seconds, and of the CPU | largest relative difference | "
             "of | tokens | |\n| --- | --- | --- | --- | --- | --- |"
@@ -165,25 +165,25 @@ class Checks:
                 flush=True,
             )
 
-    def ways(self) -> None:
-        """Print two steps of each way to train, as the device does it by default; and a resume."""
+    def each_way(self) -> None:
+        """Print two steps of each way to train, as the device does it by default, and a resume."""
         print(
             "\n| by default, 2 steps | seconds | mismatch | loss | grad_norm | |\n"
             "| --- | --- | --- | --- | --- | --- |"
         )
-        runs = {name: ("--engine", "transformers", *way) for name, way in WAYS.items()}
+        runs = {name: ("--engine", "transformers", *flags) for name, flags in WAYS.items()}
         if self.device == "cpu":
             del runs["offload"]  # which a machine without a GPU refuses
         elif find_spec("vllm") is not None:
             runs["vLLM"] = ("--engine", "vllm", "--algo", "grpo", *EAGER)
         for name, options in runs.items():
             place = ("--steps", "2", "--out", str(self.out / name))
-            self.way(name, *("train", *options, *self.small, *place))
+            self.trained(name, "train", *options, *self.small, *place)
         resumed = str(self.out / next(iter(runs)))
         ended = self.rlvr("resume", "train", "--resume", resumed, "--steps", "3", "-q")
         print(f"| the first, resumed | {ended.seconds:.0f} | | | | exit code {ended.code} |")
 
-    def way(self, name: str, *options: str) -> None:
+    def trained(self, name: str, *options: str) -> None:
         ended, rows = self.rlvr(name, *options), self.steps(name)
 
         def show(figure: str) -> str:
@@ -286,13 +286,13 @@ def varlen_errors() -> tuple[float, float]:
 
 
 def right(out: Path, device: str) -> int:
-    """Run all checks; return 1 if one failed."""
+    """Run all checks, and return 1 if one failed."""
     checks = Checks(out, device)
     if device == "cuda":
         checks.operations()
     print(f"\ndoctor: {checks.rlvr('doctor', 'doctor').last}", flush=True)
     checks.float32()
-    checks.ways()
+    checks.each_way()
     if device == "cuda":
         checks.waits()
     for failure in checks.failures:

@@ -12,12 +12,12 @@ guards) on a model of random weights in the shape of Qwen2.5, which needs no net
 built-in policy (`tiny`) or a model directory. Responses are paid by a parity of their text, so that
 nearly every group has a signal, and a random model's are all as long as --max-tokens. Figures are
 medians of all steps but the first, which compiles and fills caches. With --trl-python a GRPOTrainer
-of TRL takes the same steps beside it, sampling with the engine that ours had, 32 rows a
-micro-batch. What is predicted is the preflight's; what is measured is the whole card's at the end
+of TRL takes the same steps next, sampling with the engine that ours had, 32 rows a
+micro-batch. What is predicted is the preflight's. What is measured is the whole card's at the end
 of a phase, on a CPU this process's peak.
 
-What is printed is Markdown for docs/measured.md; with --out FILE it is also there, anew after every
-column. `table` gives each column the time that is left, and says which ones had none.
+Prints Markdown for docs/measured.md. With --out FILE it is also written there after every column.
+`table` gives each column the time that is left, and says for which ones no time was left.
 """
 
 import argparse
@@ -81,33 +81,34 @@ class Column:
     steps: int
     settings: tuple[str, ...] = ()
     follows: str = ""
-    """The column whose steps TRL takes in this one, with its engine; none: our own."""
+    """The column whose steps TRL takes in this one, with its engine, or "" for our own steps."""
 
 
 def columns_asked(args: argparse.Namespace) -> Iterator[Column]:
-    """Yield a column for each model, then TRL's beside them."""
-    own = tuple(args.set)
+    """Yield a column for each model, then TRL's."""
+    extra = tuple(args.set)
     names = [args.model] if args.model else args.shapes or ["0.5B", "1.5B"]
     for name in names:
-        yield Column(name, name, args.steps, own)
-    for name in names if args.trl_python else ():
-        yield Column(f"{name}, TRL", name, args.steps, own, follows=name)
+        yield Column(name, name, args.steps, extra)
+    if args.trl_python:
+        for name in names:
+            yield Column(f"{name}, TRL", name, args.steps, extra, follows=name)
 
 
 def columns_of_table(args: argparse.Namespace) -> Iterator[Column]:
     """Yield what the page of measured tables wants of a card, the most wanted first."""
     small, large = (args.model, args.model) if args.model else ("0.5B", "1.5B")
-    own = tuple(args.set)
+    extra = tuple(args.set)
     here = "engine=transformers"
     cache_setting = "rollout.kv_budget_mb=1024"
-    yield Column(small, small, 4, (here, *own))
+    yield Column(small, small, 4, (here, *extra))
     if find_spec("vllm") is not None:
-        yield Column(f"{small}, vLLM", small, 4, ("engine=vllm", *own))
-    yield Column(f"{large}, again" if large == small else large, large, 3, (here, *own))
-    sparse = (here, "rollout.precision=float32", cache_setting, *own)
+        yield Column(f"{small}, vLLM", small, 4, ("engine=vllm", *extra))
+    yield Column(f"{large}, again" if large == small else large, large, 3, (here, *extra))
+    sparse = (here, "rollout.precision=float32", cache_setting, *extra)
     yield Column(f"{small}, float32 sampling, 1 GiB of keys", small, 2, sparse)
     if args.trl_python:
-        yield Column(f"{small}, TRL", small, 3, (here, *own), follows=small)
+        yield Column(f"{small}, TRL", small, 3, (here, *extra), follows=small)
 
 
 def write_model(name: str, directory: Path) -> None:
@@ -150,11 +151,11 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
     for engine in (TransformersEngine, VllmEngine):
         for name in ("sleep", "sync_weights", "wake"):
             setattr(engine, name, with_timer(getattr(engine, name), seconds[name]))
-    begun: list[Any] = []
+    beginning: list[Any] = []
     train_steps = Trainer.train_steps
 
     def noted(trainer: Trainer, *args: Any) -> Any:
-        begun.extend([trainer, time.perf_counter() - started])
+        beginning.extend([trainer, time.perf_counter() - started])
         return train_steps(trainer, *args)
 
     Trainer.train_steps = noted  # type: ignore[method-assign]
@@ -163,7 +164,7 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
     fixed = (f"model={model}", f"reward.functions=[{reward}]", "eval.limit=0")
     config = resolve(set_layer([*fixed, "algorithm.filter.metric=reward", *settings]))
     start_run(config, work / "run", Display(quiet=True))
-    trainer = begun[0]
+    trainer = beginning[0]
     rows = [json.loads(line) for line in (work / "run" / "metrics.jsonl").open()]
     rows = rows[1:] or rows
 
@@ -175,7 +176,7 @@ def ours(model: str, settings: list[str], work: Path) -> dict[str, Any]:
     sampling, updating = (size / GIB for size in phases.values())
     optim, rollout = trainer.config.optim, trainer.config.rollout
     return {
-        "start, seconds": begun[1],
+        "start, seconds": beginning[1],
         "step, seconds": median("seconds_step"),
         "step, tokens a second": statistics.median(
             row["tokens_sampled"] / row["seconds_step"] for row in rows
@@ -236,7 +237,7 @@ def with_timer(method: Callable[..., Any], seconds: list[float]) -> Callable[...
     return call
 
 
-def theirs(shape: Shape) -> dict[str, Any]:
+def figures_of_trl(shape: Shape) -> dict[str, Any]:
     """Return the figures of the same steps by TRL, which are fewer."""
     measured = trl(shape)
     steps = zip(measured["tokens"], measured["seconds"], strict=True)
@@ -252,7 +253,7 @@ def theirs(shape: Shape) -> dict[str, Any]:
 def measured(
     column: Column, engine: str, limit: float, args: argparse.Namespace, work: Path
 ) -> dict:
-    """Return the figures of a column, by a process of its own; an error is a figure as well."""
+    """Return the figures of a column, by a process of its own. An error is a figure as well."""
     python = args.trl_python if column.follows else sys.executable
     command = [python, __file__, "--side", "trl" if column.follows else "ours"]
     command += ["--model", column.model, "--device", args.device, "--steps", str(column.steps)]
@@ -262,15 +263,17 @@ def measured(
     for text in column.settings:
         command += ["--set", text]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+        process = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit, check=False
+        )
     except subprocess.TimeoutExpired as error:
         said = error.stderr or b""
         print(said.decode(errors="replace")[-3000:], file=sys.stderr)
         return {"error": f"no end in {limit:.0f} s"}
-    if done.returncode:
-        print(done.stderr[-3000:], file=sys.stderr)
-        return {"error": (done.stderr.strip().splitlines() or ["no reason given"])[-1]}
-    return json.loads(done.stdout.splitlines()[-1])
+    if process.returncode:
+        print(process.stderr[-3000:], file=sys.stderr)
+        return {"error": (process.stderr.strip().splitlines() or ["no reason given"])[-1]}
+    return json.loads(process.stdout.splitlines()[-1])
 
 
 def measure(columns: list[Column], args: argparse.Namespace) -> str:
@@ -294,8 +297,8 @@ def measure(columns: list[Column], args: argparse.Namespace) -> str:
                 path = str(model) if column.model in SHAPES else column.model
                 engine = table.get(column.follows, {}).get("engine", "transformers")
                 left = ends - time.monotonic()
-                asked = replace(column, model=path)
-                table[column.name] = measured(asked, engine, left, args, work)
+                placed = replace(column, model=path)
+                table[column.name] = measured(placed, engine, left, args, work)
             took = time.monotonic() - began
             print(f"{column.name}: {took:.0f} s, {json.dumps(table[column.name])}", file=sys.stderr)
             text = markdown(table, args)
@@ -383,12 +386,12 @@ def main() -> None:
             args.engine,
             MICRO_ROWS,
         )
-        print(json.dumps(theirs(shape)))
+        print(json.dumps(figures_of_trl(shape)))
         return
     if args.what == "table" and find_spec("trl") is not None:
         args.trl_python = args.trl_python or sys.executable
-    asked = columns_of_table(args) if args.what == "table" else columns_asked(args)
-    print(measure(list(asked), args), end="")
+    columns = columns_of_table(args) if args.what == "table" else columns_asked(args)
+    print(measure(list(columns), args), end="")
 
 
 if __name__ == "__main__":

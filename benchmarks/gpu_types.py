@@ -50,11 +50,11 @@ def main() -> None:
     small = SMALL["cpu" if parser.parse_args().cpu else "cuda"]
     print(f"| way | seconds | {' | '.join(FIGURES)} |\n| --- | --- {'| --- ' * len(FIGURES)}|")
     with tempfile.TemporaryDirectory() as directory:
-        for number, (name, way) in enumerate({**WAYS, **HALF_WAYS}.items()):
+        for number, (name, flags) in enumerate({**WAYS, **HALF_WAYS}.items()):
             out = Path(directory) / str(number)
             place = ("--engine", "transformers", "--steps", "2", "--out", str(out))
             started = time.perf_counter()
-            cells = trained((*way, *small, *place), out)
+            cells = trained((*flags, *small, *place), out)
             seconds = time.perf_counter() - started
             print(f"| {name} | {seconds:.1f} | {' | '.join(cells)} |", flush=True)
 

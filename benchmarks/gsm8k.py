@@ -6,12 +6,12 @@
 
 Ours is recipes/qwen2.5-0.5b-gsm8k.yaml as it is, with any further options of rlvr train. TRL's has
 the same model, problems, prompt, reward, adapter, learning rate and sizes, and its own loss,
-advantage, sampling and defaults; what is alike in all responses trains too, since TRL drops no
-group. Both count the seconds of the processor, which hardly change with what else runs. TRL's
-environment needs trl 1.16 and peft; at the end of each step it writes the adapter to
-DIRECTORY/adapter and the seconds, tokens and mean reward to DIRECTORY/steps.jsonl; after so many
-minutes, loading not counted, it stops and writes DIRECTORY/model, for `rlvr eval --model`. DATA
-holds gsm8k_train.jsonl and gsm8k_test.jsonl.
+advantage, sampling and defaults. Groups of equal rewards train too, since TRL drops no group. Both
+count the seconds of the processor, which hardly change with what else runs. TRL's environment needs
+trl 1.16 and peft. At the end of each step it writes the adapter to DIRECTORY/adapter and the
+seconds, tokens and mean reward to DIRECTORY/steps.jsonl. After the given minutes, loading not
+counted, it stops and writes DIRECTORY/model, for `rlvr eval --model`. DATA holds gsm8k_train.jsonl
+and gsm8k_test.jsonl.
 """
 
 import argparse
@@ -77,12 +77,14 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
         ]
     )
     sampled = [0]
-    paid = list[float]()
+    newest_rewards = list[float]()
 
     def score(completions: list, completion_ids: list, answer: list[str], **_: object) -> list:
         sampled[0] += sum(map(len, completion_ids))
-        paid[:] = rewards([completion[0]["content"] for completion in completions], answer)
-        return paid
+        newest_rewards[:] = rewards(
+            [completion[0]["content"] for completion in completions], answer
+        )
+        return newest_rewards
 
     class Watch(TrainerCallback):
         """Writes a line per step, and stops once the time is over."""
@@ -95,7 +97,7 @@ def trl(directory: Path, model: str, problems: list, seed: int, minutes: float) 
                 return
             seconds = time.process_time() - self.started
             row = {"step": state.global_step // UPDATES, "seconds": seconds, "tokens": sampled[0]}
-            row["reward_mean"] = sum(paid) / len(paid)
+            row["reward_mean"] = sum(newest_rewards) / len(newest_rewards)
             with (directory / "steps.jsonl").open("a") as file:
                 file.write(json.dumps(row) + "\n")
             kwargs["model"].save_pretrained(directory / "adapter")

@@ -1,7 +1,7 @@
-"""Measure 16 bits beside float32 on one core: the phases of a step, decoding, gap and gradient.
+"""Measure 16 bits and float32 on one core: the phases of a step, decoding, gap and gradient.
 
-    python benchmarks/half_on_cpu.py                     # minutes; the 135M chat model
-    python benchmarks/half_on_cpu.py --before CHECKOUT   # another checkout beside this one
+    python benchmarks/half_on_cpu.py                     # minutes, the 135M chat model
+    python benchmarks/half_on_cpu.py --before CHECKOUT   # another checkout, too
 
 Trains the model on additions in each precision, in turn, at a learning rate that changes nothing,
 so that every step is alike. Seconds are the processor's, of one thread, medians over the runs.
@@ -39,14 +39,16 @@ RECIPE = f"""
 """.split()
 PROCESSOR_CLOCK = "import time; time.perf_counter = time.process_time; "
 """What makes the phases of a run measure the processor's time."""
-ROWS, TOKENS, REPEATS = (6, 4), 40, 3
+ROWS = (6, 4)
+TOKENS = 40
+REPEATS = 3
 """Prompts and responses of each that are decoded together, tokens of each, and how often."""
 
 Figures = dict[str, float]
 
 
 def train(checkout: Path, precision: str, model: str, problems: Path, place: Path) -> Figures:
-    """Train in a process of its own; return the median seconds of each phase from step 2 on."""
+    """Train in a process of its own, and return the median seconds of each phase from step 2 on."""
     out = place / "run"
     options = [*RECIPE, "--model", model, "--out", str(out)]
     for section in ("optim", "rollout"):
@@ -73,7 +75,7 @@ def run_python(checkout: Path, *args: str) -> None:
 
 
 def compute(precision: str, model: str, problems: Path, place: Path) -> None:
-    """Decode, and compute the gradient of fixed responses; write both to `place`.
+    """Decode, and compute the gradient of fixed responses, and write both to `place`.
 
     The first call is in float32. It keeps the responses and the gradient that the others compare
     theirs with.
@@ -133,10 +135,10 @@ def compute(precision: str, model: str, problems: Path, place: Path) -> None:
     fixed = place / "responses.json"
     if not fixed.exists():
         fixed.write_text(json.dumps([list(item.token_ids) for _, item in rollouts]))
-    own = [list(item.token_ids) for _, item in rollouts]
+    sampled_ids = [list(item.token_ids) for _, item in rollouts]
     row_prompts = [prompt for prompt, _ in rollouts]
     device = torch.device("cpu")
-    inputs = pack(row_prompts, own, device, torch.float32)
+    inputs = pack(row_prompts, sampled_ids, device, torch.float32)
     seconds = []
     for _ in range(REPEATS):
         start = time.process_time()
@@ -147,8 +149,8 @@ def compute(precision: str, model: str, problems: Path, place: Path) -> None:
     expected = torch.tensor([item.logprobs for _, item in rollouts])
     figures["gap"] = float((logprobs - expected).abs().mean())
     inputs = pack(row_prompts, json.loads(fixed.read_text()), device, torch.float32)
-    advantages = torch.linspace(-1, 1, len(own))[
-        torch.randperm(len(own), generator=torch.manual_seed(0))
+    advantages = torch.linspace(-1, 1, len(sampled_ids))[
+        torch.randperm(len(sampled_ids), generator=torch.manual_seed(0))
     ]
     loss = -(advantages[:, None] * policy(inputs).logprobs).mean()
     loss.backward()
@@ -169,17 +171,16 @@ def processor() -> str:
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     fields = dict(line.split("\t:") for line in lines if "\t:" in line)
     flags = fields.get("flags", "").split()
-    found = [
+    features = [
         flag for flag in ("avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16") if flag in flags
     ]
     name = fields.get("model name", "a processor").strip()
-    return (
-        f"{name}; products of 16 bits: {', '.join(found) or 'none announced'}; {torch.__version__}"
-    )
+    announced = ", ".join(features) or "none announced"
+    return f"{name}; products of 16 bits: {announced}; {torch.__version__}"
 
 
 def rates() -> Iterable[str]:
-    """Measure products of the model's shapes; yield a line of GFLOP/s in each type."""
+    """Measure products of the model's shapes, and yield a line of GFLOP/s in each type."""
     import torch
 
     torch.set_num_threads(1)
@@ -203,8 +204,14 @@ def table(medians: Mapping[tuple[str, str], Figures]) -> Iterable[str]:
     """Yield the lines of a table: one for each checkout and precision."""
     columns = [
         *(f"{phase}, s" for phase in PHASES),
-        *("of float32's", "decoding, tokens/s", "of float32's", "a pass, tokens/s", "of float32's"),
-        *("gap, nats", "cosine", "norm"),
+        "of float32's",
+        "decoding, tokens/s",
+        "of float32's",
+        "a pass, tokens/s",
+        "of float32's",
+        "gap, nats",
+        "cosine",
+        "norm",
     ]
     yield f"| | {' | '.join(columns)} |"
     yield "| --- |" + " --- |" * len(columns)
@@ -238,7 +245,7 @@ def main() -> None:
         trees["before"] = args.before.resolve()
     print(processor())
     print("\n".join(rates()), flush=True)
-    found: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    results: defaultdict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as work:
         place = Path(work)
         additions.write(place)
@@ -247,27 +254,24 @@ def main() -> None:
             for tree, checkout in trees.items():
                 for precision in args.precisions:
                     figures: dict[str, Any] = {}
-                    figures |= train(checkout, precision, model, problems, place)
-                    asked = ("--compute", precision, str(problems), str(place))
-                    run_python(checkout, __file__, "--model", model, *asked)
-                    figures |= json.loads((place / "figures.json").read_text())
-                    found[tree, precision].append(figures)
+                    figures.update(train(checkout, precision, model, problems, place))
+                    arguments = ["--model", model, "--compute", precision]
+                    run_python(checkout, __file__, *arguments, str(problems), str(place))
+                    figures.update(json.loads((place / "figures.json").read_text()))
+                    results[tree, precision].append(figures)
                     print(tree, precision, json.dumps(figures), file=sys.stderr, flush=True)
-    medians = {
-        key: {
-            name: statistics.median(row[name] for row in rows)
-            for name in rows[0]
-            if name != "greedy"
-        }
-        for key, rows in found.items()
-    }
+    medians = {}
+    for key, rows in results.items():
+        names = [name for name in rows[0] if name != "greedy"]
+        medians[key] = {name: statistics.median(row[name] for row in rows) for name in names}
     print("\n".join(table(medians)))
-    for (tree, precision), rows in found.items():
-        expected = found[tree, "float32"][0]["greedy"]
+    for (tree, precision), rows in results.items():
+        expected = results[tree, "float32"][0]["greedy"]
         pairs = zip(rows[0]["greedy"], expected, strict=True)
-        same = [sum(a == b for a, b in zip(*pair, strict=True)) for pair in pairs]
+        n_equal = [sum(a == b for a, b in zip(*pair, strict=True)) for pair in pairs]
         print(
-            f"{tree}, {precision}: {sum(same)} of {len(same) * TOKENS} greedy tokens as in float32"
+            f"{tree}, {precision}: {sum(n_equal)} of {len(n_equal) * TOKENS} greedy tokens as in "
+            "float32"
         )
 
 

@@ -7,9 +7,9 @@ asks whether the interval of `rlvr eval` holds the mean rate over all problems t
 Printed is the share of trials that hold the truth, a line a law and P, and the lowest and highest
 of all.
 
-A paired trial draws a second model on the same problems, better by `lift`: none, a tenth of the
-way to 1 on all problems, all of the way on a twentieth of them. Printed are the shares of trials
-whose interval holds the true difference (coverage) and is without 0 (power), and the same of
+A paired trial draws a second model on the same problems. It is better by `lift`: nothing, a tenth
+of the way to 1 on all problems, all of the way on a twentieth of them. Printed are the shares of
+trials whose interval holds the true difference (coverage) and is without 0 (power), and the same of
 Student's interval on the same draws. A trial whose interval and p contradict each other is counted.
 
 A crossed trial is an ablation's: some seeds, each of which lifts the problems another far, and
@@ -63,7 +63,7 @@ class Shares:
     covered_by_student: float
     told_by_student: float
     contradictions: int
-    """Trials, not their share: 0 lies outside of the interval, or p is below 0.05, but not both."""
+    """Trials, not their share: 0 is outside of the interval, or p is below 0.05, but not both."""
 
 
 def paired(
@@ -161,12 +161,14 @@ def main() -> None:
     rows = list(lines(args.trials, args.seed))
     header = ["Beta", "problems", *(f"k {k}" for k in SAMPLES)]
     Display(stderr=False).table([header, *(cells for cells, _ in rows)])
-    shares = sorted(share for _, of_line in rows for share in of_line)
-    middle, least, most = shares[len(shares) // 2], shares[0], shares[-1]
-    inside = sum(0.93 <= share <= 0.98 for share in shares)
+    shares = sorted(share for _, shares_of_line in rows for share in shares_of_line)
+    middle = shares[len(shares) // 2]
+    lowest = shares[0]
+    highest = shares[-1]
+    n_near = sum(0.93 <= share <= 0.98 for share in shares)
     print(
-        f"pass@1: {len(shares)} situations, {least:.3f} to {most:.3f}, median {middle:.3f}, "
-        f"{inside} of them in 0.93 to 0.98"
+        f"pass@1: {len(shares)} situations, {lowest:.3f} to {highest:.3f}, median {middle:.3f}, "
+        f"{n_near} of them in 0.93 to 0.98"
     )
     header = [
         "lift",

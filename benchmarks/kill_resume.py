@@ -1,4 +1,4 @@
-"""Kill a run at random moments, resume it each time, and hold it against an unbroken run.
+"""Kill a run at random moments, resume it each time, and compare it with an unbroken run.
 
 python benchmarks/kill_resume.py [--algo dapo ppo] [--kills 100] [--processes 1] [-- OPTIONS]
 
@@ -45,7 +45,7 @@ def repeatable(metrics: dict[str, Any]) -> dict[str, Any]:
 def life(
     args: list[str], log: Path, die_after: float | None, die_in_write: int | None = None
 ) -> int | None:
-    """Return the exit code of `rlvr ARGS`; None if it was killed, after some seconds or at a
+    """Return the exit code of `rlvr ARGS`, or None if it was killed, after some seconds or at a
     write."""
     child = os.fork()
     if child == 0:
@@ -65,8 +65,8 @@ def life(
             os._exit(code)
     deadline = time.monotonic() + (die_after if die_after is not None else 600.0)
     while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             return os.WEXITSTATUS(status) if os.WIFEXITED(status) else None
         if time.monotonic() > deadline:
             kill_one(child)
@@ -75,7 +75,7 @@ def life(
 
 
 def kill_one(command: int) -> None:
-    """Kill one of the processes that the command has started, else the command; wait for its end,
+    """Kill one of the processes that the command has started, else the command. Wait for its end,
     which has to come within a minute."""
     started = Path(f"/proc/{command}/task/{command}/children").read_text().split()
     os.kill(int(random.choice(started)) if started else command, signal.SIGKILL)
@@ -107,16 +107,16 @@ def kill_in_write(number: int) -> None:
 def broken_run(
     args: list[str], run: Path, kills: int, seconds: float, in_writes: bool, rng: random.Random
 ) -> Counter[str]:
-    """Run, kill (at most `kills` times) and resume until the end; count what the kills met."""
+    """Run, kill (at most `kills` times) and resume to the end. Count the moments of the kills."""
     log = run.with_suffix(".log")
-    met: Counter[str] = Counter()
+    interrupted: Counter[str] = Counter()
     while True:
         resumes = (run / "config.yaml").exists()
         if not resumes:
             shutil.rmtree(run, ignore_errors=True)
         command = ["--resume", str(run)] if resumes else [*args, "--out", str(run)]
         after = number = None
-        if sum(met.values()) < kills:
+        if sum(interrupted.values()) < kills:
             if in_writes and rng.random() < 0.5:
                 number = rng.randint(1, WRITES_A_STEP)
             else:
@@ -125,21 +125,21 @@ def broken_run(
         if code:
             raise SystemExit(f"a life failed:\n{log.read_text()[-2000:]}")
         if code == 0:
-            return met
+            return interrupted
         partial = any(run.parent.rglob(".*.partial"))
-        met["inside a write" if partial else "elsewhere"] += 1
+        interrupted["inside a write" if partial else "elsewhere"] += 1
 
 
-def differences(run_a: Path, other: Path) -> list[str]:
+def differences(run_a: Path, run_b: Path) -> list[str]:
     """Return the files that differ between two runs, apart from times."""
-    names = {
-        str(p.relative_to(run)) for run in (run_a, other) for p in run.rglob("*") if p.is_file()
-    }
-    return sorted(name for name in names if contents(run_a / name) != contents(other / name))
+    names: set[str] = set()
+    for run in (run_a, run_b):
+        names.update(str(path.relative_to(run)) for path in run.rglob("*") if path.is_file())
+    return sorted(name for name in names if contents(run_a / name) != contents(run_b / name))
 
 
 def contents(path: Path) -> object:
-    """Return what has to be equal in a file; None if the file is missing."""
+    """Return what has to be equal in a file, or None without the file."""
     if not path.exists():
         return None
     if path.name == "metrics.jsonl":
@@ -176,24 +176,24 @@ def main() -> None:
         rng = random.Random(f"{options.seed}:{algo}")
         args = ["--algo", algo, *options.options]
         with tempfile.TemporaryDirectory() as place:
-            whole, broken = Path(place) / "whole", Path(place) / "broken"
+            unbroken, broken = Path(place) / "whole", Path(place) / "broken"
             started = time.monotonic()
-            if life([*COMMAND, *args, "--out", str(whole)], whole.with_suffix(".log"), None):
-                raise SystemExit(whole.with_suffix(".log").read_text()[-2000:])
+            if life([*COMMAND, *args, "--out", str(unbroken)], unbroken.with_suffix(".log"), None):
+                raise SystemExit(unbroken.with_suffix(".log").read_text()[-2000:])
             seconds = time.monotonic() - started
-            met: Counter[str] = Counter()
+            interrupted: Counter[str] = Counter()
             wrong = []
             runs = 0
-            while met.total() < options.kills:
+            while interrupted.total() < options.kills:
                 shutil.rmtree(broken, ignore_errors=True)
-                left = options.kills - met.total()
-                most = min(left, KILLS_A_RUN)
-                met += broken_run(args, broken, most, seconds / 2, not shared_out, rng)
-                wrong += differences(whole, broken)
+                left = options.kills - interrupted.total()
+                kills = min(left, KILLS_A_RUN)
+                interrupted += broken_run(args, broken, kills, seconds / 2, not shared_out, rng)
+                wrong += differences(unbroken, broken)
                 runs += 1
         failed = failed or bool(wrong)
-        counts = ", ".join(f"{count} {what}" for what, count in sorted(met.items()))
-        print(f"{algo}: {met.total()} kills of {runs} runs ({counts}): ", end="")
+        summary = ", ".join(f"{count} {moment}" for moment, count in sorted(interrupted.items()))
+        print(f"{algo}: {interrupted.total()} kills of {runs} runs ({summary}): ", end="")
         print(f"{sorted(set(wrong))} differ" if wrong else "equal bit for bit", flush=True)
     sys.exit(failed)
 

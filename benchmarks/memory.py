@@ -1,9 +1,9 @@
-"""Hold the predicted peak of memory of an update against the measured one, by model and setting.
+"""Compare the predicted peak of memory of an update with the measured one, by model and setting.
 
     python benchmarks/memory.py                        # small models on this machine
     python benchmarks/memory.py --shapes 0.5B 1.5B --tokens 8192      # on a GPU
     python benchmarks/memory.py --shapes 7B --settings full lora --predict    # arithmetic alone
-    python benchmarks/memory.py --cards    # which card fits which model, vLLM beside
+    python benchmarks/memory.py --cards    # which card fits which model and vLLM
 
 Each cell is a process of its own: one update of a random model on made-up responses, its memory
 beyond what Python and the libraries take. On a CPU the peak of resident memory, on a GPU that of
@@ -47,7 +47,7 @@ GIB = 1 << 30
 CARDS = {24: 23.6, 40: 39.4, 80: 79.2, 141: 139.8}
 """GiB of a card's memory, as torch tells it, by the GB of its name."""
 PROMPT, ROWS = 32, 4
-"""Tokens of the prompt, and responses of one pass; an update has two passes, both full."""
+"""Tokens of the prompt, and responses of one pass. An update has two passes, both full."""
 
 
 def shaped(name: str, device: str = "cpu"):
@@ -102,9 +102,12 @@ def predicted(name: str, settings: tuple[str, ...], tokens: int) -> int:
 
 
 def cards() -> Iterator[str]:
-    """The table of models, settings and cards: GiB of an update that computes in bfloat16, and each
-    layer twice, and the part of each card that is vLLM's while it samples, at most a half; - where
-    one of the two does not fit."""
+    """Yield the lines of the table of models, settings and cards.
+
+    A line has the GiB of an update that computes in bfloat16, and each layer twice. For each card
+    it has the part that is vLLM's while it samples, at most a half, or - where one of the two does
+    not fit.
+    """
     from rlvr_cli.setup.machine import Machine
     from rlvr_cli.setup.memory import Memory, read_shapes
 
@@ -129,12 +132,12 @@ def cards() -> Iterator[str]:
     for name in ("0.5B", "1.5B", "3B", "7B"):
         model = read_shapes(shaped(name, "meta"))
         for setting, changes in settings.items():
-            asked = settled((*fixed, *changes), 8192)
+            requested = settled((*fixed, *changes), 8192)
             shares = []
             for gib in CARDS.values():
                 machine = Machine("cuda", int(gib * GIB), int(gib * GIB))
                 memory = Memory(model, machine)
-                config = memory.fitted(asked)
+                config = memory.fitted(requested)
                 need = memory.needed(config)
                 shares.append(f"{config.rollout.gpu_share:g}" if need.peak <= machine.free else "-")
             update = f"{need.phases['to update'] / GIB:.0f} GiB"
@@ -142,7 +145,7 @@ def cards() -> Iterator[str]:
 
 
 def measured(name: str, settings: tuple[str, ...], tokens: int) -> int:
-    """Return the peak of two updates in bytes; on a CPU it must be this process's highest yet."""
+    """Return the peak of two updates in bytes. On a CPU it must be this process's highest yet."""
     update(*prepared("2M", settings, 64))  # what libraries take at first
     gc.collect()
     before = resident()
@@ -189,7 +192,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
 
 
 def run(command: list[str]) -> str:
-    """Run a cell; each tensor is mapped alone, so that a freed one leaves memory at once."""
+    """Run a cell. Each tensor is mapped alone, so that a freed one leaves memory at once."""
     env = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
     return subprocess.run(command, capture_output=True, text=True, check=True, env=env).stdout
 

@@ -3,9 +3,9 @@
 python benchmarks/mutants.py [--each 3] [--seed 0] [--jobs 1] [MODULE ...]
 
 A fault is one edit inside a function: another comparison, operator or number, a condition that
-always or never holds, a call or an argument left out. Each is planted in a copy of this checkout,
-and the tests of its module that `make test` has are run there: tests/FOLDER/test_MODULE.py and
-those listed below. A run that takes ten times as long as without the fault has noticed it.
+always or never holds, a call or an argument left out. Each is planted in a copy of this checkout.
+The tests of its module that `make test` has are run there: tests/FOLDER/test_MODULE.py and those
+listed below. A run that takes ten times as long as without the fault has noticed it.
 Survivors are printed: write a test, or put the fault among the equivalent ones if it changes
 nothing.
 """
@@ -94,7 +94,7 @@ ALSO = {
     "verifiers/equality/labels.py": _VERIFIERS,
     "verifiers/equality/quantities.py": _VERIFIERS,
 }
-"""The core modules, and where they are tested beside the file of their own name."""
+"""The core modules, and where they are tested in addition to the file of their name."""
 EQUIVALENT: dict[tuple[str, str, str], str] = {
     (
         "rlvr_cli/algorithm/reward.py",
@@ -156,7 +156,7 @@ class Mutant:
 
 
 def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Return (start, end, replacement) of every fault; some of them are no Python."""
+    """Return (start, end, replacement) of every fault. Some of them are not valid Python."""
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -210,7 +210,7 @@ def edits(source: bytes) -> Iterator[tuple[int, int, bytes]]:
 
 def _is_of_another_place(node: ast.AST) -> bool:
     """Return whether it is an argument that no test here could miss: zip's check of equal lengths,
-    the device where there is only one, the encoding that is the locale's."""
+    the device on a machine with one, the encoding that is the locale's."""
     match node:
         case ast.keyword("strict" | "device") | ast.keyword("encoding", ast.Constant("utf-8")):
             return True
@@ -237,21 +237,21 @@ def mutants(module: str) -> list[Mutant]:
 def tests_of(module: str) -> list[str]:
     """Return the test file of the module's name, if there is one, and the others that test it."""
     path = Path(module)
-    own = Path("tests", *path.parts[1:-1], f"test_{path.name}")
-    return [*([str(own)] if (ROOT / own).exists() else []), *ALSO.get(module, [])]
+    named_alike = Path("tests", *path.parts[1:-1], f"test_{path.name}")
+    return [*([str(named_alike)] if (ROOT / named_alike).exists() else []), *ALSO.get(module, [])]
 
 
 def run_tests(copy: Path, tests: list[str], limit: float | None) -> bool | None:
-    """Return whether the tests pass in a copy of the checkout; None if they take too long."""
+    """Return whether the tests pass in a copy of the checkout, or None if they take too long."""
     variables = {"PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             command, cwd=copy, env=os.environ | variables, capture_output=True, timeout=limit
         )
     except subprocess.TimeoutExpired:
         return None
-    return done.returncode == 0
+    return process.returncode == 0
 
 
 def copy_checkout(directory: Path) -> Path:

@@ -1,4 +1,4 @@
-r"""Count how often an answer that ignores the gold is paid, which a reward must not do.
+r"""Count how often an answer that ignores the gold gets a reward, which must not be.
 
     python benchmarks/paid_without_knowing.py [--data DIR] [--problems N]
 
@@ -39,11 +39,11 @@ def problems(data: Path, count: int) -> list[tuple[str, str]]:
     pairs = []
     for name, question in (("gsm8k_test.jsonl", "question"), ("math500.jsonl", "problem")):
         rows = [json.loads(line) for line in (data / name).read_text("utf-8").splitlines()]
-        pairs += [(row[question], str(row["answer"])) for row in spread(rows, count // 2)]
+        pairs += [(row[question], str(row["answer"])) for row in evenly_spaced(rows, count // 2)]
     return pairs
 
 
-def spread(rows: list, count: int) -> list:
+def evenly_spaced(rows: list, count: int) -> list:
     """Return that many rows at even distances."""
     count = min(count, len(rows))
     return [rows[number * len(rows) // count] for number in range(count)]
@@ -51,8 +51,9 @@ def spread(rows: list, count: int) -> list:
 
 def responses(question: str, gold: str, format: Format) -> Iterator[tuple[str, str]]:
     """Yield (name, response) of the constants and the blind answers that `rlvr audit` tries."""
-    way = {"boxed": r"\boxed{X}", "any": "The answer is X."}
-    case = Case(Problem("", question, gold), gold, "", ANSWER_FORMS[way.get(format, THINK_ANSWER)])
+    names = {"boxed": r"\boxed{X}", "any": "The answer is X."}
+    answer_form = ANSWER_FORMS[names.get(format, THINK_ANSWER)]
+    case = Case(Problem("", question, gold), gold, "", answer_form)
     # An audit leaves a constant out where it is right, and here it counts as luck.
     for answer in CONSTANTS:
         yield f"constant {answer}", case.text(answer)
@@ -62,13 +63,14 @@ def responses(question: str, gold: str, format: Format) -> Iterator[tuple[str, s
 
 
 def paid(tasks: list[tuple[str, str]], format: Format) -> Counter[str]:
-    """Return how often each answer is paid."""
+    """Return how often each answer gets a reward."""
     times_paid: Counter[str] = Counter()
     with Verifier(format=format) as verifier:
         for question, gold in tasks:
             for name, response in responses(question, gold, format):
                 attempt = Attempt(response, gold, problem=question)
-                times_paid[name] += verifier.verify(attempt).verdict is Verdict.CORRECT
+                if verifier.verify(attempt).verdict is Verdict.CORRECT:
+                    times_paid[name] += 1
     return times_paid
 
 
@@ -83,9 +85,10 @@ def undone(data: Path, count: int, spelled: Callable[[str], str]) -> list[tuple[
     lines = (data / "gsm8k_test.jsonl").read_text("utf-8").splitlines()
     steps = []
     for row in map(json.loads, lines):
-        if computations := STEP.findall(row["answer"]):
+        computations = STEP.findall(row["answer"])
+        if computations:
             steps.append((spelled(computations[-1]), row["answer"]))
-    return spread(steps, count)
+    return evenly_spaced(steps, count)
 
 
 SPELLINGS: dict[str, Callable[[str], str]] = {
@@ -98,14 +101,15 @@ SPELLINGS: dict[str, Callable[[str], str]] = {
 
 
 def undone_paid(data: Path, count: int, format: Format) -> list[tuple[str, str]]:
-    """Return the last steps left undone that a format pays."""
+    """Return the last steps left undone that a format takes for right."""
     with Verifier(format=format) as verifier:
-        return [
-            (step, gold)
-            for spelled in SPELLINGS.values()
-            for step, gold in undone(data, count, spelled)
-            if verifier.verify(Attempt(marked(step, format), gold)).verdict is Verdict.CORRECT
-        ]
+        rewarded = []
+        for spelled in SPELLINGS.values():
+            for step, gold in undone(data, count, spelled):
+                attempt = Attempt(marked(step, format), gold)
+                if verifier.verify(attempt).verdict is Verdict.CORRECT:
+                    rewarded.append((step, gold))
+        return rewarded
 
 
 def main() -> int:
@@ -117,15 +121,13 @@ def main() -> int:
     failed = False
     for format in get_args(Format):
         times_paid = paid(tasks, format)
-        others = {
+        blind = {
             name: times for name, times in times_paid.items() if not name.startswith("constant ")
         }
         best = max((times_paid[f"constant {answer}"], answer) for answer in CONSTANTS)
-        print(
-            f"{format}: {len(others)} answers x {len(tasks)} problems, {sum(others.values())} paid"
-        )
+        print(f"{format}: {len(blind)} answers x {len(tasks)} problems, {sum(blind.values())} paid")
         print(f"  best constant: {best[1]} ({best[0]} times)")
-        for name, times in sorted(others.items(), key=lambda pair: -pair[1])[:5]:
+        for name, times in sorted(blind.items(), key=lambda pair: -pair[1])[:5]:
             print(f"  {name}: {times}")
         over = too_often(times_paid, len(tasks))
         failed = failed or bool(over)

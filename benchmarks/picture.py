@@ -66,7 +66,7 @@ def run(arguments: list[str]) -> str:
     """Run `rlvr` in a terminal and return all it wrote. Raises SystemExit if it fails."""
     child, terminal = pty.fork()
     if not child:
-        os.environ |= {"TERM": "xterm-256color", "COLUMNS": str(COLUMNS), "LINES": str(ROWS)}
+        os.environ.update(TERM="xterm-256color", COLUMNS=str(COLUMNS), LINES=str(ROWS))
         os.execv(sys.executable, [sys.executable, "-m", "rlvr_cli", *arguments])
     ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
     written = b""
@@ -78,7 +78,8 @@ def run(arguments: list[str]) -> str:
         if not piece:
             break
         written += piece
-    if code := os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code:
         sys.exit(f"rlvr ended with {code}: {written.decode(errors='replace')[-500:]}")
     return written.decode(errors="replace")
 

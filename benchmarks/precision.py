@@ -12,8 +12,8 @@ with each correction beside float32's without one, as cosine and ratio of norms.
 small steps in which the engine is given older weights, weights without one layer's norm, or another
 temperature for one step at a time, and what the run's guard says in that step. `learning`:
 recipes/smollm2.yaml in float32, in 16 bits, and in 16 bits with an engine whose weights are always
-one update old, or lack one layer's norm; greedy answers to 96 held-out additions, and the paired
-differences.
+one update old, or lack one layer's norm. It prints greedy answers to 96 held-out additions, and the
+paired differences.
 
 Engine and trainer compute as a run does with these settings. Prints Markdown.
 """
@@ -134,15 +134,23 @@ def corrections(deviation: float) -> dict[str, Weights]:
     }
 
 
-def settings(model: str, precision: str, *more: str) -> Config:
+def settings(model: str, precision: str, *changes: str) -> Config:
     """Return the configuration of a run that computes in this precision."""
     fixed = (
-        *(f"model={model}", "algo=dr_grpo", "engine=transformers", "threads=1"),
-        *(f"optim.precision={precision}", f"rollout.precision={precision}"),
-        *("data.prompt=plain", "rollout.temperature=1", "eval.limit=0"),
-        *("optim.warmup_steps=0", f"optim.lr={LEARNING_RATE}", "optim.compile=off"),
+        f"model={model}",
+        "algo=dr_grpo",
+        "engine=transformers",
+        "threads=1",
+        f"optim.precision={precision}",
+        f"rollout.precision={precision}",
+        "data.prompt=plain",
+        "rollout.temperature=1",
+        "eval.limit=0",
+        "optim.warmup_steps=0",
+        f"optim.lr={LEARNING_RATE}",
+        "optim.compile=off",
     )
-    return resolve(set_layer([*fixed, *more]))
+    return resolve(set_layer([*fixed, *changes]))
 
 
 @contextmanager
@@ -213,11 +221,11 @@ def scored(trainer: Trainer, samples: Samples) -> Tensor:
     return scorer.score(samples, rows, lambda part: scorer.policy(part.inputs, False).logprobs)[0]
 
 
-def by_length(log_weight: Tensor, chosen: dict[str, Weights]) -> None:
+def by_length(log_weight: Tensor, weights_by_name: dict[str, Weights]) -> None:
     """Print what each correction does to pieces of n tokens."""
     print(f"\n| correction | {' | '.join(f'n = {n}' for n in LENGTHS)} |")
     print(f"| --- {'| --- ' * len(LENGTHS)}|")
-    for name, weights_of in chosen.items():
+    for name, weights_of in weights_by_name.items():
         cells = []
         for n in LENGTHS:
             pieces = log_weight.reshape(-1, n)
@@ -234,12 +242,12 @@ def gradient(trainer: Trainer, samples: Samples, weights: Tensor) -> Tensor:
     The weights multiply the advantages, as they multiply the surrogate, and what is rejected
     leaves the denominators.
     """
-    kept = (weights != 0).any(1).nonzero()[:, 0].tolist()
-    if not kept:
+    accepted = (weights != 0).any(1).nonzero()[:, 0].tolist()
+    if not accepted:
         return torch.zeros(1)
     updater = trainer.updater
     updater.algo = updater.algo.model_copy(update={"importance_correction": None})
-    rows = replace(samples, advantages=samples.column("advantages") * weights).only(kept)
+    rows = replace(samples, advantages=samples.column("advantages") * weights).only(accepted)
     rows.token_figures = torch.zeros_like(rows.token_figures, device=trainer.policy.device)
     updater.optimizer.zero_grad()
     denominators = updater._denominators(rows, range(len(rows)))
@@ -263,9 +271,9 @@ class Batch:
     """By correction."""
 
 
-def batches(trainer: Trainer, samples: Samples, chosen: dict[str, Weights]) -> list[Batch]:
+def batches(trainer: Trainer, samples: Samples, weights_by_name: dict[str, Weights]) -> list[Batch]:
     """Cut the first tokens of the long responses into batches, and compute their gradients."""
-    found = []
+    batches_by_correction = []
     for rows, tokens in SHAPES:
         places = [(row % RESPONSES, row // RESPONSES * tokens) for row in range(rows)]
         pieces = rows_of(
@@ -276,24 +284,24 @@ def batches(trainer: Trainer, samples: Samples, chosen: dict[str, Weights]) -> l
         log_weight = scored(trainer, pieces) - pieces.rollout_logprobs
         gradients = {
             name: gradient(trainer, pieces, weights_of(log_weight, pieces.mask))
-            for name, weights_of in chosen.items()
+            for name, weights_of in weights_by_name.items()
         }
-        found.append(Batch(pieces, log_weight, gradients))
-    return found
+        batches_by_correction.append(Batch(pieces, log_weight, gradients))
+    return batches_by_correction
 
 
-def compare_gradients(model: str, found: list[Batch]) -> None:
-    """Print cosine and norm of each gradient beside float32's on the same samples."""
-    exact = []
+def compare_gradients(model: str, corrected: list[Batch]) -> None:
+    """Print cosine and norm of each gradient, compared with float32's on the same samples."""
+    reference = []
     config = settings(model, "float32", f"rollout.max_tokens={max(LENGTHS)}")
     with trainer_of(config, tales()) as trainer:
-        for batch in found:
-            exact.append(gradient(trainer, batch.samples, torch.ones_like(batch.samples.mask)))
+        for batch in corrected:
+            reference.append(gradient(trainer, batch.samples, torch.ones_like(batch.samples.mask)))
     heads = [f"{rows} x {tokens}: cosine, norm" for rows, tokens in SHAPES]
     print(f"\n| correction | {' | '.join(heads)} |\n| --- {'| --- ' * len(SHAPES)}|")
-    for name in found[0].gradients:
+    for name in corrected[0].gradients:
         cells = []
-        for batch, expected in zip(found, exact, strict=True):
+        for batch, expected in zip(corrected, reference, strict=True):
             actual = batch.gradients[name]
             if len(actual) != len(expected):
                 cells.append("all rejected")
@@ -314,12 +322,12 @@ def measure_lengths(model: str, precision: str, with_gradient: bool) -> None:
             f"\n### {precision}, {RESPONSES} x {length} tokens: mean gap "
             f"{float(log_weight.abs().mean()):.4f} nats, deviation {deviation:.4f}"
         )
-        chosen = corrections(deviation)
-        by_length(log_weight, chosen)
+        weights_by_name = corrections(deviation)
+        by_length(log_weight, weights_by_name)
         if with_gradient:
-            found = batches(trainer, samples, chosen)
+            result = batches(trainer, samples, weights_by_name)
     if with_gradient:
-        compare_gradients(model, found)
+        compare_gradients(model, result)
 
 
 def copied(trainer: Trainer) -> dict[str, Tensor]:
@@ -346,7 +354,7 @@ def measure_faults(model: str, precision: str, place: Path) -> None:
     false_alarms = []
     with trainer_of(settings(model, precision, *sizes), sums()) as trainer:
         engine = trainer.session.engine
-        kept = {0: copied(trainer)}
+        copies = {0: copied(trainer)}
         params = trainer.params
         run = trainer.train_steps()
         for step in range(1, steps + 1):
@@ -354,7 +362,7 @@ def measure_faults(model: str, precision: str, place: Path) -> None:
             trainer.params = params
             if fault is not None:
                 trainer.params = replace(params, temperature=fault.temperature)
-                stale = kept[step - 1 - fault.age] if fault.age is not None else kept[0]
+                stale = copies[step - 1 - fault.age] if fault.age is not None else copies[0]
                 engine.sync_weights(
                     (name, weight) for name, weight in stale.items() if fault.withholds(name)
                 )
@@ -377,8 +385,9 @@ def measure_faults(model: str, precision: str, place: Path) -> None:
                 cells = (f"{gap:.4f}", f"{gap / usual:.2f}", answer)
                 lines.append(f"| {name} | {' | '.join(cells)} |")
             if step in wanted:
-                kept[step] = copied(trainer)
-    gaps = [gap for figures in history[:HEALTHY] if (gap := figures.update.mismatch)]
+                copies[step] = copied(trainer)
+    mismatches = [figures.update.mismatch for figures in history[:HEALTHY]]
+    gaps = [mismatch for mismatch in mismatches if mismatch]
     print(
         f"\n### Faults in {precision}: {HEALTHY} healthy steps of 32 responses, then one in four "
         f"with a fault\n\nmean gap of the first {HEALTHY} steps {statistics.median(gaps):.4f} nats "
@@ -394,12 +403,12 @@ def measure_faults(model: str, precision: str, place: Path) -> None:
 def one_push_late() -> Iterator[None]:
     """Let the engine have each push of weights when the next one comes."""
     push = TransformersEngine.sync_weights
-    waiting: list[dict[str, Tensor]] = []
+    delayed: list[dict[str, Tensor]] = []
 
     def late(engine: TransformersEngine, named: NamedTensors) -> None:
-        waiting.append({name: full_tensor(tensor).detach().clone() for name, tensor in named})
-        if len(waiting) > 1:
-            push(engine, waiting.pop(0).items())
+        delayed.append({name: full_tensor(tensor).detach().clone() for name, tensor in named})
+        if len(delayed) > 1:
+            push(engine, delayed.pop(0).items())
 
     with patch.object(TransformersEngine, "sync_weights", late):
         yield
@@ -429,7 +438,7 @@ class Arm:
 def learned(model: str, place: Path, seed: int, arm: Arm) -> list[float]:
     """Train by the recipe, and return which held-out problems the policy gets right, greedily."""
     name = f"{arm.name}-{seed}".replace(" ", "-")
-    chosen = [f"optim.precision={arm.precision}", f"rollout.precision={arm.precision}"]
+    precisions = [f"optim.precision={arm.precision}", f"rollout.precision={arm.precision}"]
     with arm.fault():
         run = train(
             str(place / "train.jsonl"),
@@ -438,7 +447,7 @@ def learned(model: str, place: Path, seed: int, arm: Arm) -> list[float]:
             engine="transformers",
             seed=seed,
             out=place / name,
-            set=[*chosen, "eval.limit=0", "optim.compile=off", "threads=1"],
+            set=[*precisions, "eval.limit=0", "optim.compile=off", "threads=1"],
         )
     report = evaluate(
         str(place / "heldout.jsonl"),
@@ -463,24 +472,24 @@ def measure_learning(model: str, precision: str, seeds: Sequence[int]) -> None:
     ]
     print(f"\n### Ten steps of recipes/smollm2.yaml, right of 96, seeds {list(seeds)}\n")
     print("| numbers | right, by seed | difference from float32 |\n| --- | --- | --- |")
-    exact: list[list[float]] = []
+    reference: list[list[float]] = []
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory)
         additions.write(place)
         for arm in arms:
             right = [learned(model, place, seed, arm) for seed in seeds]
-            exact = exact or right
+            reference = reference or right
             differences = [
-                [a - b for a, b in zip(ours, theirs, strict=True)]
-                for ours, theirs in zip(right, exact, strict=True)
+                [a - b for a, b in zip(ours, baseline, strict=True)]
+                for ours, baseline in zip(right, reference, strict=True)
             ]
             cell = "0"
-            if right is not exact and len(seeds) > 1:
-                found = crossed_difference(differences)
-                low, high = found.interval
-                cell = f"{found.value:.3f} [{low:.3f}, {high:.3f}]"
-            counts = ", ".join(f"{sum(row):.0f}" for row in right)
-            print(f"| {arm.name} | {counts} | {cell} |", flush=True)
+            if right is not reference and len(seeds) > 1:
+                result = crossed_difference(differences)
+                low, high = result.interval
+                cell = f"{result.value:.3f} [{low:.3f}, {high:.3f}]"
+            rights = ", ".join(f"{sum(row):.0f}" for row in right)
+            print(f"| {arm.name} | {rights} | {cell} |", flush=True)
 
 
 def main() -> None:

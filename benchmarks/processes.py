@@ -1,4 +1,4 @@
-"""Measure what several processes cost beside one: seconds of a step and of all processors.
+"""Measure what several processes and one cost: seconds of a step and of all processors.
 
 python benchmarks/processes.py [--processes 2] [--runs 3] [OPTIONS of rlvr train]
 
@@ -31,18 +31,18 @@ def seconds_of(metrics: Path, first: int = 2) -> dict[str, float]:
 
 
 def cost(count: int, options: list[str]) -> dict[str, float]:
-    """Train with some processes; return the seconds of a step by phase, and of all processors."""
+    """Train with some processes. Return the seconds of a step by phase, and of all processors."""
     processor = []
     with tempfile.TemporaryDirectory() as place:
         for steps in (1, LAST):
             out = Path(place) / f"run-{steps}"
-            asked = [*options, "--steps", steps, "--out", out, "--processes", count]
+            arguments = [*options, "--steps", steps, "--out", out, "--processes", count]
             before = os.times()
-            command = [sys.executable, "-m", "rlvr_cli", "train", "--quiet", *map(str, asked)]
+            command = [sys.executable, "-m", "rlvr_cli", "train", "--quiet", *map(str, arguments)]
             subprocess.run(command, check=True, capture_output=True)
             processor.append(sum(os.times()[2:4]) - sum(before[2:4]))
         seconds = seconds_of(out / "metrics.jsonl")
-    return seconds | {"processor": (processor[1] - processor[0]) / (LAST - 1)}
+    return {**seconds, "processor": (processor[1] - processor[0]) / (LAST - 1)}
 
 
 def main() -> None:

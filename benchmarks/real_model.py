@@ -45,21 +45,32 @@ def train(
     run = place / f"{engine}-{seed}"
     before = cpu_seconds()
     rlvr(
-        *("train", sources[0], "--set", f"eval.source={sources[1]}"),
-        *("--model", model, "--engine", engine, "--seed", str(seed), "--out", str(run)),
-        *(*SETTINGS, *options),
+        "train",
+        sources[0],
+        "--set",
+        f"eval.source={sources[1]}",
+        "--model",
+        model,
+        "--engine",
+        engine,
+        "--seed",
+        str(seed),
+        "--out",
+        str(run),
+        *SETTINGS,
+        *options,
     )
     figures = {"cpu_minutes": (cpu_seconds() - before) / 60}
-    for when in ("before", "after"):
-        rows, out = run / "rollouts" / f"held-out-{when}.jsonl", run / f"pass-{when}"
-        against = ["--against", str(run / "pass-before")] if when == "after" else []
+    for moment in ("before", "after"):
+        rows, out = run / "rollouts" / f"held-out-{moment}.jsonl", run / f"pass-{moment}"
+        against = ["--against", str(run / "pass-before")] if moment == "after" else []
         rlvr("eval", "--responses", str(rows), "--out", str(out), *against)
         first = rows.read_text(encoding="utf-8").splitlines()[0]
         report = json.loads((out / "report.json").read_text(encoding="utf-8"))
         (result,) = report["results"]
-        figures[when] = {"pass@1": result["pass@k"]["1"], "verdicts": result["verdicts"]}
+        figures[moment] = {"pass@1": result["pass@k"]["1"], "verdicts": result["verdicts"]}
         row = json.loads(first)
-        print(f"\n{when}: {row['problem']}\n  {row['response']!r} ({row['verdict']})")
+        print(f"\n{moment}: {row['problem']}\n  {row['response']!r} ({row['verdict']})")
     (paired,) = report["against"]["results"]
     figures["difference"] = paired["pass@k"]["1"]
     figures["minutes"] = json.loads((run / "summary.json").read_text())["minutes"]

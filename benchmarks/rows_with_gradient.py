@@ -1,14 +1,14 @@
-"""Time an update that passes only the rows with a gradient beside one that passes all rows.
+"""Time an update that passes only the rows with a gradient, and one that passes all rows.
 
     python benchmarks/rows_with_gradient.py --model DIR
     python benchmarks/rows_with_gradient.py --model DIR --algo gspo    # with the pass before it
 
-Samples one batch as recipes/smollm2.yaml does, pays half of the responses to the first `--signal`
-prompts and none of the others, and trains on it both ways, by turns, in this process, in float32
-with one thread. The learning rate is 0, so that each update begins with the same weights. Seconds
-are the processor's, medians of `--passes` updates each way; a step is the sampling, which is the
-same for both, and the update with the pass for old log-probabilities, if there is one. Gradients
-are those of the last mini-batch.
+Samples one batch as recipes/smollm2.yaml does. Half of the responses to the first `--signal`
+prompts get a reward, and the others nothing. Trains on it both ways, by turns, in this process, in
+float32 with one thread. The learning rate is 0, so that each update begins with the same weights.
+Seconds are the processor's, medians of `--passes` updates each way. A step is the sampling, which
+is the same for both, and the update with the pass for old log-probabilities, if there is one.
+Gradients are those of the last mini-batch.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def every_row(samples: Samples, algo: Algorithm) -> Tensor:
 
 
 def sampled_groups(model: LoadedModel, args: argparse.Namespace) -> list[Group]:
-    """Sample the batch, and pay every second response to the first prompts."""
+    """Sample the batch, and reward every second response to the first prompts."""
     rows = additions.problems()["train"][: args.prompts]
     problems = [Problem(str(n), str(row["problem"]), None) for n, row in enumerate(rows)]
     prompts, _ = render_prompts(problems, model.tokenizer, "plain", 2048, args.max_tokens)
@@ -145,7 +145,8 @@ def main() -> None:
             f"| {name} | {last.tokens} | {seconds:.2f} | {sampling + seconds:.2f} | "
             f"{last.figures.grad_norm:.7g} |"
         )
-    first, second = before[-1].gradient, after[-1].gradient
+    first = before[-1].gradient
+    second = after[-1].gradient
     distance = float((first - second).double().norm() / first.double().norm())
     print(
         f"\nratio of the update {medians[1] / medians[0]:.2f}, of the step "

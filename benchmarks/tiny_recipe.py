@@ -5,7 +5,7 @@ misconceptions: of the facts, such as 7 + 5 ends in 2, some are known well, some
 some are nearly always taken for one and the same wrong digit. Before each operation but the last, a
 solution may also skip the rest and guess. The policy knows how to work a chain out, seldom does it
 to the end, and errs where it does: it has to unlearn one fact after the other, and to find out that
-longer work pays once its facts can be trusted.
+longer work is worth it once its facts can be trusted.
 Only chains of the train split are used: the held-out problems stay unseen.
 """
 
@@ -48,7 +48,7 @@ STAGES = (
     Stage(0.03, LONG, 300, 1e-3, least=0.2),
     Stage(0.3, EVEN, 130, 1e-3, least=0.2),
 )
-"""The first operations; all of them; chains to their end, until no operation is copied wrongly; and
+"""The first operations, all of them, chains to their end until no operation is copied wrongly, and
 then seldom so. A fact that is right less often than a guess, one time in ten, would teach the
 policy to miscopy the operation instead: in the end the worst is right twice as often."""
 KNOWN = ((0.3, 0.97), (0.25, 0.75), (0.2, 0.4), (0.15, 0.1), (0.1, 0.03))
@@ -150,9 +150,9 @@ def batches(
             text = solution(chain, stage, rng) + tokenizer.eos_token
             pool.append((prompt + tokenizer.encode(text, add_special_tokens=False), len(prompt)))
         pool.sort(key=lambda row: len(row[0]))
-        cut = [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
-        rng.shuffle(cut)
-        yield from cut
+        batches = [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
+        rng.shuffle(batches)
+        yield from batches
 
 
 def train(

@@ -6,7 +6,7 @@ rlvr eval 'gym:…' --model DIRECTORY --prompt plain --samples 1 --max-tokens 16
 The settings are those of recipes/smollm2.yaml: the problems, the plain prompt, our verifier's
 verdict as the reward, ten updates on 64 responses each, the equations of Dr. GRPO, one thread.
 TRL's environment needs trl 1.16, and reasoning-gym for problems that are made. DIRECTORY gets the
-trained model; stdout gets the processor's seconds of the whole process, and the generated tokens.
+trained model. Stdout gets the processor's seconds of the whole process, and the generated tokens.
 """
 
 import argparse
@@ -24,7 +24,7 @@ RECIPE = yaml.safe_load((ROOT / "recipes" / "smollm2.yaml").read_text(encoding="
 PROMPTS, GROUP = RECIPE["rollout"]["prompts"], RECIPE["rollout"]["samples"]
 MAX_TOKENS = RECIPE["rollout"]["max_tokens"]
 MICRO = 16
-"""Responses in one pass: 16 x 64 tokens with the prompt, as many as the recipe's micro_tokens."""
+"""Responses in one pass: 16 x 64 tokens with the prompt, which equals the recipe's micro_tokens."""
 
 
 def train(directory: Path, model: str, problems: list, seed: int) -> int:

@@ -3,9 +3,9 @@
 TRL_VENV/bin/python benchmarks/trl_run.py DIRECTORY --our-python PY [--seed 0] [--steps 90] [--all]
 
 32 problems x 8 responses a step, four updates on them, learning rate 1e-4 with the same warm-up, no
-KL term, TRL's own loss and advantage; one thread, seconds of the processor. The weights are written
-to DIRECTORY every so many steps and measured by `rlvr eval` as ours are, once training is over. One
-JSON object on stdout has the figures as `claims.py` keeps them. The problems are those of the
+KL term, TRL's own loss and advantage. One thread, seconds of the processor. The weights are written
+to DIRECTORY after some of the steps and measured by `rlvr eval` as ours are, once training is over.
+One JSON object on stdout has the figures as `claims.py` keeps them. The problems are those of the
 levels 1 to 8, or with --all those of the default run.
 """
 
@@ -21,7 +21,11 @@ from trl_alike import ALIKE
 ROOT = Path(__file__).parents[1]
 TINY = ROOT / "rlvr_cli" / "tiny"
 KNOWN = "level=1,2,3,4,5,6,7,8"
-PROMPTS, GROUP, UPDATES, MAX_TOKENS, WARMUP = 32, 8, 4, 80, 5
+PROMPTS = 32
+GROUP = 8
+UPDATES = 4
+MAX_TOKENS = 80
+WARMUP = 5
 
 
 def rewards(completions: list, answer: list[str], **_: object) -> list[float]:
@@ -101,11 +105,13 @@ def train(directory: Path, seed: int, steps: int, every: int, problems: list) ->
     return rows
 
 
-def measure(python: str, model: str, out: Path, where: list[str]) -> tuple[float, dict[str, float]]:
+def measure(
+    python: str, model: str, out: Path, filters: list[str]
+) -> tuple[float, dict[str, float]]:
     """Return pass@1 on the held-out problems, in all and by level, as our own runs measure it."""
     command = [python, "-m", "rlvr_cli", "eval", "chains", "--model", model, "--quiet"]
     command += ["--by", "level", "--prompt", "plain", "--max-tokens", str(MAX_TOKENS)]
-    command += ["--set", "data.answer_format=think_answer", "--out", str(out), *where]
+    command += ["--set", "data.answer_format=think_answer", "--out", str(out), *filters]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     (entry,) = json.loads((out / "report.json").read_text())["results"]
     levels = {level: part["pass@k"]["1"]["value"] for level, part in entry["by"]["level"].items()}
@@ -127,13 +133,13 @@ def main() -> None:
     levels_filter = None if args.all else KNOWN
     problems = load_problems("chains", "train", where=levels_filter).problems
     rows = train(args.directory, args.seed, args.steps, args.every, list(problems))
-    where = ["--set", f"data.where={levels_filter}"] if levels_filter else []
+    filters = ["--set", f"data.where={levels_filter}"] if levels_filter else []
     start = {"step": 0, "seconds": 0.0, "tokens": 0}
     points = []
     for row in [start, *(row for row in rows if row["step"] % args.every == 0)]:
         model = str(args.directory / str(row["step"])) if row["step"] else "tiny"
         out = args.directory / f"result-{row['step']}"
-        value, levels = measure(args.our_python, model, out, where)
+        value, levels = measure(args.our_python, model, out, filters)
         points.append({**row, "pass@1": value, "by_level": levels})
     print(json.dumps({"measured": points, "steps": rows}))
 

@@ -1,4 +1,4 @@
-"""Time one RL step of ours beside one of TRL's GRPOTrainer: same model, problems, sizes, update.
+"""Time one RL step of ours and one of TRL's GRPOTrainer: same model, problems, sizes, update.
 
     python benchmarks/trl_step.py --trl-python TRL_VENV/bin/python
     python benchmarks/trl_step.py --trl-python … --model DIR --prompts 2 --steps 3 --pairs 3
@@ -8,10 +8,10 @@ thread: 16 problems x 8 responses unless told otherwise, the DAPO loss with equa
 reference model, one AdamW update a batch, the same reward (a parity of the text, so that nearly
 every group has a signal) and no group filter. Two arms: every response exactly 64 tokens long, or
 ended by its own end token (at most 64). The sides alternate as processes of their own, each first
-in every other pair; the first step of each is dropped. Medians of pairs are printed; tokens a
+in every other pair. The first step of each is dropped. Medians of pairs are printed. Tokens a
 second of the processor's time hardly change with what else runs.
 
-TRL lives in a virtual environment of its own (`pip install 'trl==1.16.*'`), never beside ours.
+TRL lives in a virtual environment of its own (`pip install 'trl==1.16.*'`), never in ours.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Shape:
     engine: str = "transformers"
     """What TRL samples with: this, or vLLM in its own process."""
     micro_rows: int | None = None
-    """The most responses of one of TRL's passes; none: all of a step."""
+    """The most responses of one of TRL's passes. None means all of a step."""
 
     def questions(self) -> list[str]:
         """Return the same problems in the same order for both sides."""
@@ -95,7 +95,9 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     learner = Policy(policy.model, len(policy.tokenizer), 1.0)
     updater = Updater(learner, None, algorithm, optim, MAX_TOKENS, shape.steps)
     params = SamplingParams(GROUP, MAX_TOKENS)
-    seconds, cpu, tokens = [], [], []
+    seconds = []
+    cpu = []
+    tokens = []
     for step in range(shape.steps):
         started, busy = time.perf_counter(), time.process_time()
         first = step * shape.prompts
@@ -125,9 +127,9 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
     }
 
 
-def equal_passes(rows: int, most: int) -> int:
-    """Return the least number of passes of one size, each of at most so many rows."""
-    return next(n for n in range(-(-rows // most), rows + 1) if rows % n == 0)
+def equal_passes(rows: int, limit: int) -> int:
+    """Return the least number of passes of one size, each of at most `limit` rows."""
+    return next(n for n in range(-(-rows // limit), rows + 1) if rows % n == 0)
 
 
 def trl(shape: Shape) -> dict[str, list[float] | float]:
@@ -212,10 +214,10 @@ def run_side(python: str, side: str, shape: Shape) -> dict[str, float]:
     command = [python, __file__, "--side", side, *(["--fixed"] if shape.fixed else [])]
     command += ["--model", str(shape.model), "--prompts", str(shape.prompts)]
     command += ["--steps", str(shape.steps)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        sys.exit(f"{side} failed:\n{done.stderr[-3000:]}")
-    figures = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    if process.returncode:
+        sys.exit(f"{side} failed:\n{process.stderr[-3000:]}")
+    figures = json.loads(process.stdout.splitlines()[-1])
     return {
         "tokens/s": sum(figures["tokens"]) / sum(figures["seconds"]),
         "tokens/cpu-s": sum(figures["tokens"]) / sum(figures["cpu"]),
@@ -245,9 +247,9 @@ def main() -> None:
         for pair in range(args.pairs):
             shape = Shape(args.model, args.prompts, args.steps, fixed)
             order = list(pythons) if pair % 2 else list(reversed(pythons))
-            both = {side: run_side(pythons[side], side, shape) for side in order}
-            pairs.append(both)
-            print(f"{'fixed' if fixed else 'natural'} pair {pair + 1}: {both}", flush=True)
+            by_side = {side: run_side(pythons[side], side, shape) for side in order}
+            pairs.append(by_side)
+            print(f"{'fixed' if fixed else 'natural'} pair {pair + 1}: {by_side}", flush=True)
         for figure in ("tokens/s", "tokens/cpu-s", "step_s", "MiB"):
             values = {side: statistics.median(p[side][figure] for p in pairs) for side in pythons}
             ratios = [p["ours"][figure] / p["trl"][figure] for p in pairs]

@@ -1,12 +1,12 @@
-"""Time `verifiers` beside math-verify: the same rows, alternating, in one run.
+"""Time `verifiers` and math-verify: the same rows, alternating, in one run.
 
     python benchmarks/verifier_speed.py [--data DIR] [--rows N] [--passes N] [--cores N]
 
 The rows are the shared development cases: real responses, and the harder reviewed cases.
-Each row is timed alone in processor time, first by one verifier and then by the other; the first to
-go alternates. What our worker processes spend counts in the rows a second; collecting garbage,
+Each row is timed alone in processor time, first by one verifier and then by the other. The first to
+go alternates. What our worker processes spend counts in the rows a second. Collecting garbage,
 which falls on either by chance, does not.
-A pass starts with a new `Verifier`, so that nothing is cached; of several passes a row's median
+A pass starts with a new `Verifier`, so that nothing is cached. Of several passes a row's median
 counts. With `--cores` above 1, the real responses are also split over that many
 processes of each verifier, one verifier at a time, to measure rows a second.
 """
@@ -79,7 +79,8 @@ def side_by_side(rows: list[dict], passes: int) -> dict[str, dict[str, float]]:
                 for name, judge in judges if index % 2 else reversed(judges):
                     seconds, verdict = judge_timed(judge, row)
                     tries[name][index].append(seconds)
-                    right[name] += turn == 0 and verdict == row["expected"]
+                    if turn == 0 and verdict == row["expected"]:
+                        right[name] += 1
     beside = {"verifiers": (worker_seconds() - before) / passes, "math-verify": 0.0}
     return {
         name: summary(

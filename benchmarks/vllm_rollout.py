@@ -1,15 +1,14 @@
-"""Time our rollout through vLLM beside bare `LLM.generate`: same engine, prompts, and lengths.
+"""Time our rollout through vLLM and bare `LLM.generate`: same engine, prompts, and lengths.
 
     python benchmarks/vllm_rollout.py [--model MODEL] [--prompts 32] [--samples 8] [--rounds 9]
                                       [--eval] [--lengths 24 384]
 
 Three sides alternate in one process on one vLLM: our rollout (prompts to judged groups, with the
 log-probabilities and a seed a response), `LLM.generate` with the same sampling settings, and
-`LLM.generate` that is asked for tokens alone. Every response has exactly as many tokens as asked.
-With `--eval` ours is what `rlvr eval --out` does instead, beside the second alone: its sampling
-settings, judged rows, each problem synced to disk. Printed are medians of the rounds' ratios of
-tokens a second, with their range, by the clock and by the processor (read these on a shared
-machine).
+`LLM.generate` for tokens alone. Every response has exactly as many tokens as asked. With `--eval`
+ours is what `rlvr eval --out` does instead, compared with the second alone: its sampling settings,
+judged rows, each problem synced to disk. Printed are medians of the rounds' ratios of tokens a
+second, with their range, by the clock and by the processor (read these on a shared machine).
 """
 
 import argparse
@@ -50,7 +49,7 @@ def tokens_per_second(side: Callable[[], int]) -> dict[str, float]:
 
 
 def evaluated(sampler: Sampler, prompts: Sequence[Prompt], params: SamplingParams) -> int:
-    """Evaluate as `rlvr eval --out` does; return the tokens."""
+    """Evaluate as `rlvr eval --out` does, and return the tokens."""
     with tempfile.TemporaryDirectory() as directory:
         partial = PartialResult(Path(directory) / "rows.jsonl", Fingerprint(), params.samples)
 
@@ -86,8 +85,8 @@ def main() -> None:
         for length in args.lengths:
             params = SamplingParams(args.samples, length, *law)
             seeds = [response_seed(0, "bench", draw) for draw in range(len(prompts))]
-            same = [engine.request(params, seed) for seed in seeds]
-            plain = import_vllm().SamplingParams(
+            alike_params = [engine.request(params, seed) for seed in seeds]
+            bare_params = import_vllm().SamplingParams(
                 n=args.samples,
                 max_tokens=length,
                 temperature=law[0],
@@ -109,9 +108,9 @@ def main() -> None:
 
                 return generate
 
-            sides = {"ours": ours, "same": bare(same)} | (
-                {} if args.eval else {"plain": bare(plain)}
-            )
+            sides = {"ours": ours, "same": bare(alike_params)}
+            if not args.eval:
+                sides["plain"] = bare(bare_params)
             for side in sides.values():
                 side()
             rounds = []

@@ -55,7 +55,7 @@ class Run:
 
     @property
     def summary(self) -> JsonObject:
-        """Return what summary.json has. Raises UserError if the run has not ended."""
+        """Return what summary.json has. Raises UserError before the end of the run."""
         path = self.directory / "summary.json"
         with reading(path):
             return dict(parse_json(read_regular(path, _LARGEST_SUMMARY)))
@@ -228,9 +228,9 @@ def evaluate(
     ]
     if configs[0].server.endpoint is None:
         say_model_settings([config.model for config in configs], display)
-    from rlvr_cli.program.eval import eval_
+    from rlvr_cli.program.eval import evaluate_models
 
-    return eval_(configs, options, display, rows)
+    return evaluate_models(configs, options, display, rows)
 
 
 def sample(

@@ -39,7 +39,7 @@ def _print_version(is_given: bool) -> None:
 
 
 @app.callback()
-def main(
+def rlvr(
     version: Annotated[
         bool, Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -401,7 +401,7 @@ def ablate(
             arms=arm or (),
         )
         plan = command.plan_of(wishes, out, steps)
-        command.ablate(plan, jobs, check, Display(quiet))
+        command.run_ablation(plan, jobs, check, Display(quiet))
 
 
 @app.command()
@@ -442,10 +442,10 @@ def audit(
         from rlvr_cli.console.audit import show_audit
         from rlvr_cli.console.display import Display
         from rlvr_cli.core.jsonl import write_jsonl_line
-        from rlvr_cli.program.audit import audit as audit_reward
+        from rlvr_cli.program.audit import audit_rewards
 
         flags = {"reward": reward, "data": data, "limit": limit, "field": field}
-        figures = audit_reward(flags, set_ or (), config, responses or (), way, Display(quiet))
+        figures = audit_rewards(flags, set_ or (), config, responses or (), way, Display(quiet))
         if format == "json":
             write_jsonl_line(sys.stdout, asdict(figures))
         else:

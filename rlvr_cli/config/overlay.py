@@ -96,43 +96,42 @@ def _chosen_section(values: Flat, name: str, rest: list[str], choices: Kinds) ->
 
 
 def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional: bool) -> None:
-    """Set a choice by a kind, by its number, or to none.
+    """Set a choice by a kind, by its number, by a function of the user's, or to none.
 
     Another kind starts from its own defaults: the fields of the previous kind are dropped, unless
     the two kinds share them all.
     """
-    previous = values.get(f"{name}.kind")
+    previous_kind = values.get(f"{name}.kind")
     first = next(iter(choices.values()))
-    number = None
+    is_kind = isinstance(value, str) and value in choices
+    kind = value
+    fields: Flat = {}  # those that the value sets besides the kind
     if first.number and type(value) in (int, float):
-        number = value
-        if number < 0:
-            raise UserError(f"{name} must be 0 or more, not {number}")
-        value = NONE if number == 0 else previous or first.model_fields["kind"].default
-    if is_optional and value in (None, NONE):
+        if value < 0:
+            raise UserError(f"{name} must be 0 or more, not {value}")
+        default = first.model_fields["kind"].default
+        kind = NONE if value == 0 else previous_kind or default
+        fields = {first.number: value}
+    elif OWN in choices and not is_kind and is_own_function(value, name.rpartition(".")[2]):
+        kind = OWN
+        fields = {"function": value}
+    if is_optional and kind in (None, NONE):
         drop(values, name)
         values[name] = None
         return
-    function = None
-    if OWN in choices and value not in choices and is_own_function(value, name.rpartition(".")[2]):
-        function = value
-        value = OWN
-    if not isinstance(value, str) or value not in choices:
+    if not isinstance(kind, str) or kind not in choices:
         words = [*choices, NONE] if is_optional else [*choices]
         if OWN in choices:
             words[words.index(OWN)] = "FILE.py:NAME of your own"
-        raise UserError(f"{name} cannot be {format_value(value)}; choose from {', '.join(words)}")
-    if previous is None or choices[previous] is not choices[value]:
+        raise UserError(f"{name} cannot be {format_value(kind)}; choose from {', '.join(words)}")
+    if previous_kind is None or choices[previous_kind] is not choices[kind]:
         drop(values, name)
-        defaults = choices[value].model_construct(kind=value).model_dump()
+        defaults = choices[kind].model_construct(kind=kind).model_dump()
         values.update(leaves(defaults, f"{name}."))
-    values[f"{name}.kind"] = value
-    if function is not None:
-        values[f"{name}.function"] = function
-    elif f"{name}.function" in values and value != OWN:
-        values[f"{name}.function"] = None
-    if number is not None:
-        values[f"{name}.{first.number}"] = number
+    if kind != OWN and f"{name}.function" in values:
+        fields["function"] = None
+    for field, entry in {"kind": kind, **fields}.items():
+        values[f"{name}.{field}"] = entry
 
 
 def drop(values: Flat, name: str) -> None:

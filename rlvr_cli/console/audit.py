@@ -13,7 +13,7 @@ from rlvr_cli.core.text import one_line, plural, printable
 _STYLES: dict[Rating, str] = {"fine": "green", "look": "yellow", "bad": "bold red"}
 _ROWS_SHOWN = 3
 _END = 90
-"""Characters of a response that are shown: its last, where the answer stands."""
+"""Characters of a response that are shown: its last, which have the answer."""
 
 
 def show_audit(figures: AuditFigures, display: Display) -> None:

@@ -46,7 +46,7 @@ class _Line:
 
     @property
     def any_form(self) -> Estimate | None:
-        """Return pass@1 in any form, which stands in the line of k = 1 alone."""
+        """Return pass@1 in any form. Only the line of k = 1 shows it."""
         return self.entry.any_form if self.k == 1 else None
 
 

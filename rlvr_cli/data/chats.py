@@ -25,8 +25,8 @@ def stored_chat(value: object) -> object:
 def read_chat(
     value: Sequence[Mapping[str, object]], field: str
 ) -> tuple[tuple[Turn, ...], str, str | None]:
-    """Return the turns before the last user turn, its text, and the assistant's reply or None.
-    Raises BadRowError if a turn has no role or text, or if no user turn comes last."""
+    """Return the turns before the last user turn, its text, and the assistant's reply if there is
+    one. Raises BadRowError if a turn has no role or text, or if no user turn comes last."""
     turns = _turns(value, field)
     reply = turns.pop()[1] if turns[-1][0] == "assistant" else None
     if not turns or turns[-1][0] != "user":
@@ -71,8 +71,8 @@ def _is_text_part(part: object) -> bool:
 
 
 def message_text(message: Mapping[str, object]) -> str | None:
-    """Return the text of a chat's turn, behind its thought in think tags if that is kept apart.
-    Return None if there is no text."""
+    """Return the text of a chat's turn, after its thought in think tags if the turn has that apart.
+    Return None for a turn without text."""
     content: object = message.get("content", message.get("value"))
     thought = message.get("reasoning_content") or message.get("reasoning")
     if isinstance(content, list):

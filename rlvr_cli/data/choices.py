@@ -1,4 +1,4 @@
-"""Read multiple-choice questions: the options beside a question, and which of them is right.
+"""Read multiple-choice questions: the options of a question, and which of them is right.
 
 Options are a list, an object by letter, texts with labels, one text to be split, or columns of
 their own. The right one is named by its letter, its label, its text or its number. Numbers may
@@ -20,7 +20,7 @@ LETTERS = "ABCDEFGHIJ"
 READINGS = ("label", "letter", "text", "number from 0", "number from 1")
 """The ways in which a gold answer names an option, in the order in which they are preferred."""
 QUESTIONS = ("question_stem", "question.stem", "ctx", "goal", "sentence")
-"""Paths of a question that has options, beside those of any problem."""
+"""Paths of a question that has options, in addition to those of any problem."""
 KEYS = ("answerkey", "answer_key")
 """Fields that name the right option, before those of any gold answer."""
 OTHER_KEYS = (
@@ -57,7 +57,7 @@ _SHOWN = 60
 
 @dataclass(frozen=True)
 class Options:
-    """The options beside a question, in the order in which they are lettered."""
+    """The options of a question, in the order of their letters."""
 
     path: str
     texts: tuple[str, ...]
@@ -121,7 +121,7 @@ class Options:
         return readings
 
     def _by_letter(self, text: str) -> int | None:
-        """Return the index of an option by its letter, maybe with the option's text behind it."""
+        """Return the index of an option by its letter, which its text may follow."""
         alone = _LETTER.fullmatch(text)
         if alone:
             return LETTERS.index(alone[1].upper())
@@ -134,7 +134,7 @@ class Options:
 
 
 def _index(texts: Sequence[str], text: str) -> int | None:
-    """Return the index of a text that occurs once, else None."""
+    """Return the index of a text if it occurs once."""
     return texts.index(text) if texts.count(text) == 1 else None
 
 
@@ -143,7 +143,7 @@ def _excerpt(text: str) -> str:
 
 
 def options_of(row: Mapping[str, object], question: str) -> Options | None:
-    """Return the options beside a question. Return None if it has none.
+    """Return the options of a question, or None for a question without options.
 
     Raises BadRowError for options that cannot be read: without them the question is another.
     """
@@ -208,7 +208,7 @@ def _sources(keys: tuple[str, ...]) -> _Sources:
 
 
 def _listed_options(value: object, path: str) -> Options | None:
-    """Return the options that one field holds. Return None if it holds none."""
+    """Return the options that one field holds, if it holds any."""
     if isinstance(value, str):
         if no_answer(value):
             return None
@@ -233,7 +233,7 @@ def _listed_options(value: object, path: str) -> Options | None:
 
 def _options_of_object(value: Mapping[str, object], path: str) -> Options | None:
     """Return the options of `{text: […], label: […]}`, of `{A: …, B: …}`, or of texts by other
-    keys in their order. Return None for any other object, which is no list of options."""
+    keys in their order. Return None for any other object."""
     texts = value_at(value, "text")
     labels = value_at(value, "label")
     if isinstance(texts, list) and isinstance(labels, list) and len(texts) == len(labels):
@@ -355,10 +355,10 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def lacks_options(row: Mapping[str, object], question: str, gold: str, path: str) -> bool:
-    """Return whether a gold answer names an option that the question has not.
+    """Return whether a gold answer names an option that the question lacks.
 
-    It is a letter, or the number of a `label`, beside a field of options that is empty, or beside a
-    list that was not read as options.
+    It is a letter, or the number of a `label`, of a question whose field of options is empty, or
+    whose list was not read as options.
     """
     is_letter = len(gold) == 1 and gold in LETTERS
     if is_letter and re.search(rf"\b{gold}[).:]", question) is None:

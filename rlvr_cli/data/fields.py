@@ -64,7 +64,7 @@ _LISTS_OF_RESPONSES = (
     "outputs[*].text",
     "outputs",
 )
-"""The paths at which a list of responses is looked for if there is no name of a response."""
+"""The paths of a list of responses, for a row without a field that is named as a response."""
 _DERIVED = (*DERIVATIONS, "messages")
 """Fields that may hold a derivation, of which only the answer that it states counts."""
 _MOST_CONTRADICTED = 0.1
@@ -73,7 +73,7 @@ _MOST_CONTRADICTED = 0.1
 
 @dataclass(frozen=True)
 class Gold:
-    """The gold answer of a row, and the path at which it stands. Both are None without one."""
+    """The gold answer of a row and its path. A row without one has None for each."""
 
     answer: str | None = None
     path: str | None = None
@@ -285,8 +285,8 @@ class FieldReader:
         return problems
 
     def judged(self, row: object, need_answer: bool) -> tuple[Problem, tuple[str, ...]]:
-        """Read a row of responses: its problem, whose id or text is empty if the row has none, and
-        the responses. Raises BadRowError."""
+        """Read a row of responses: its problem, whose id or text may be missing and is empty then,
+        and the responses. Raises BadRowError."""
         row = _checked_row(row)
         path, value = self._problem_value(row)
         response_path, responses = self._responses(row)
@@ -321,7 +321,7 @@ class FieldReader:
         return ", ".join(parts)
 
     def _problem_value(self, row: Mapping[str, object]) -> tuple[str, object]:
-        """Return the path of a row's problem and its value, a text or a chat, or else None."""
+        """Return the path of a row's problem and its value, a text or a chat, if it has one."""
         path, value = _find(row, self._problem)
         if value is None and self._problem.user_path is None:
             for question_path in choices.QUESTIONS:
@@ -331,7 +331,7 @@ class FieldReader:
         return path, stored_chat(value)
 
     def _problem_id(self, row: Mapping[str, object]) -> tuple[str, str]:
-        """Return the path of the id and the id, which is empty if the row has none."""
+        """Return the path of the id and the id, or an empty one."""
         path, value = _find(row, self._id)
         if value is None or isinstance(value, dict | list) or not str(value).strip():
             if self._id.user_path is not None:
@@ -341,7 +341,7 @@ class FieldReader:
 
     def _responses(self, row: Mapping[str, object]) -> tuple[str, tuple[str, ...]]:
         """Return the path of a row's responses and the responses: a text, a list of texts, or such
-        a list as JSON in a text. Raises BadRowError if there is no path, or more than one."""
+        a list as JSON in a text. Raises BadRowError unless there is exactly one path."""
         paths = [path for path in self._response.paths if value_at(row, path) is not None]
         if not paths and self._response.user_path is None:
             others = (*OTHER_RESPONSES, *_LISTS_OF_RESPONSES)
@@ -382,8 +382,8 @@ class FieldReader:
         """Return the letter of the right option and its path, and its index by each way of reading
         it.
 
-        The letter is by the ways in which all rows so far can be read. Raises BadRowError if there
-        is none that is needed, if a row names another option twice, or if no way fits all rows.
+        The letter is by the ways in which all rows so far can be read. Raises BadRowError if a
+        needed letter is missing, if a row names two options, or if no way fits all rows.
         """
         named = self._named_option(row, options, "")
         if named is None:
@@ -473,8 +473,8 @@ class FieldReader:
         """Return the first gold answer that a field has, the one in `reply`, the last assistant
         turn of the chat at `chat_path`, after those of derivations.
 
-        What is at `response_path` is no gold answer. Raises BadRowError if there is none that is
-        needed, if one cannot be read, or if two names have different ones.
+        The value at `response_path` is never taken for one. Raises BadRowError if a needed gold
+        answer is missing or cannot be read, or if two names have different ones.
         """
         reason = ""
         candidates = self._candidates(row, reply, chat_path, response_path)
@@ -618,8 +618,8 @@ def _rank(path: str) -> str:
 
 
 def _stated(value: object, rule: GoldRule, path: str) -> str | None:
-    """Return the gold answer in a value. Return None if there is none that is a value, or if a
-    derivation is a line without a number, which may be a remark."""
+    """Return the gold answer in a value. Return None for a value without an answer, and for a
+    derivation that is a line without a number, which may be a remark."""
     if no_answer(value, rule) is not None:
         return None
     try:
@@ -659,8 +659,8 @@ def _checked_row(row: object) -> dict[str, object]:
 def _find(row: Mapping[str, object], field: _Field) -> tuple[str, object]:
     """Return the first path of a field at which the row has a value, and the value.
 
-    An empty text counts only if there is no other value, and an object only at a path that was
-    named. Return the last path and None if there is no value at all.
+    An empty text counts only without any other value, and an object only at a path that was named.
+    Return the last path and None for a row without a value.
     """
     empty = None
     for path in field.paths:

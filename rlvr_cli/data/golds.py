@@ -10,8 +10,7 @@ from rlvr_cli.core.text import LONGEST_ANSWER, shortened
 from rlvr_cli.data.paths import BadRowError, parsed_json
 
 GoldPlace = Literal["text", "hashes", "boxed"]
-"""The place of a set's gold answer in its field: the whole text as it stands, after `####`, in the
-last box."""
+"""The place of a set's gold answer in its field: the whole text, after `####`, in the last box."""
 GoldRule = GoldPlace | Literal["value", "long"]
 """The rule that finds a gold answer. `value` takes a value or a few words, and of a sentence the
 value in it. `long` takes the answer that a derivation states: after `####`, in a box, in words, or
@@ -34,8 +33,8 @@ _SHOWN_OBJECT = 60
 
 
 def no_answer(value: object, rule: GoldRule = "value") -> str | None:
-    """Return in words what stands in place of an answer: `notfound`, `None`, NaN, nothing. Return
-    None for an answer. By the rule `text` a word such as None is one."""
+    """Return in words what replaces an answer: `notfound`, `None`, NaN, nothing. Return None for an
+    answer, which a word such as None is by the rule `text`."""
     if isinstance(value, float) and math.isnan(value):
         return "not a finite number"
     if isinstance(value, list | tuple) and value:
@@ -56,7 +55,7 @@ def gold_and_place(
 
     Numbers are written plainly (27.0 is 27), and a list is joined by commas. The part after `####`,
     or in the last box, goes before the rest. The rules `hashes` and `boxed` require that mark, and
-    `long` requires a text that states an answer. Raises BadRowError if there is no gold answer.
+    `long` requires a text that states an answer. Raises BadRowError without a gold answer.
     """
     if isinstance(value, str):
         value = listed(value)

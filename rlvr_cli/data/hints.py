@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.data.golds import gold_and_place, no_answer
-from rlvr_cli.data.paths import BadRowError, Leaf, leaves, value_at
+from rlvr_cli.data.paths import BadRowError, Leaf, row_leaves, value_at
 from verifiers.names import ANSWERS, RESPONSES
 
 _NO_NAME = "NAME"
@@ -53,7 +53,7 @@ class Hints:
 
     def listing(self, row: Mapping[str, object]) -> str:
         """Write which fields a row has."""
-        names = [shortened(leaf.path) for leaf in leaves(row)]
+        names = [shortened(leaf.path) for leaf in row_leaves(row)]
         listing = f"it has {', '.join(names[:_SHOWN]) or 'no fields'}"
         return listing + " …" if len(names) > _SHOWN else listing
 
@@ -65,7 +65,7 @@ class Hints:
 
     def name_of(self, field: FieldName, has_responses: bool) -> str:
         """Return the path of a field that may be this one in all rows that lack it. Return NAME if
-        there is none."""
+        no field may be it."""
         rows = self._rows[field]
         known = self._known
         if field == "response":
@@ -73,7 +73,7 @@ class Hints:
         elif field == "answer" and not has_responses:
             known = known - set(RESPONSES)
         patterns = _SIMILAR[field][:1] if has_responses else _SIMILAR[field]
-        fields = list(leaves(rows[0]))
+        fields = list(row_leaves(rows[0]))
         if field == "problem" and len(rows) == 1:  # without others to differ from
             fields.sort(key=lambda leaf: len(str(leaf.value)), reverse=True)
         for pattern in patterns:

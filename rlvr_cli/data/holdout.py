@@ -39,7 +39,7 @@ def hold_out(problems: ProblemSet, holdout: float, seed: int) -> tuple[ProblemSe
 def _first_texts(
     by_text: dict[str, list[Problem]], hashes: dict[str, float], count: int
 ) -> set[str]:
-    """Return the texts with the smallest hashes that have `count` problems, or almost so many."""
+    """Return the texts with the smallest hashes that have `count` problems, or almost as many."""
     first_texts = set()
     remaining = count
     for text in sorted(by_text, key=hashes.__getitem__):

@@ -26,7 +26,7 @@ class BadRowError(Exception):
 
 
 class Step(NamedTuple):
-    """A step of a path: a name, or the text in brackets, one of which is None."""
+    """A step of a path: either a name or the text in brackets, and None for the other."""
 
     name: str | None
     inner: str | None
@@ -40,7 +40,7 @@ class Leaf(NamedTuple):
 
 
 def value_at(row: object, path: str) -> object:
-    """Return the value at a path such as `a.b[0].c`, in any case. Return None if there is none.
+    """Return the value at a path such as `a.b[0].c`, in any case, or None.
 
     `a[*].b` is the list of all b. `a[b.c]` has the index that b.c holds. A text that holds JSON is
     parsed on the way. `a+b` joins two texts. Raises BadRowError if `a[*][*]` would mix the lists of
@@ -71,7 +71,7 @@ def _steps(path: str) -> tuple[Step, ...]:
 
 
 def _value_inside(value: object, steps: Sequence[Step], row: object) -> object:
-    """Return the value after the steps. Return None if there is none."""
+    """Return the value after the steps. Return None if a step leads nowhere."""
     for position, (name, index) in enumerate(steps):
         if isinstance(value, str):
             value = parsed_json(value)
@@ -89,7 +89,7 @@ def _value_inside(value: object, steps: Sequence[Step], row: object) -> object:
 
 def _element(values: Sequence[object], index: str, row: object) -> object:
     """Return the element of a list at an index, or at the index that the row has at a path. Return
-    None if there is none."""
+    None for a shorter list."""
     number = int(index) if _INDEX.fullmatch(index) else value_at(row, index)
     if isinstance(number, list) and len(number) > 1:
         raise BadRowError(f"{index} names several right answers, and a response is judged by one")
@@ -162,11 +162,11 @@ def normal_key(key: str) -> str:
     return key.strip().lower().replace(" ", "_").replace("-", "_")
 
 
-def leaves(row: Mapping[str, object], prefix: str = "", depth: int = 2) -> Iterator[Leaf]:
+def row_leaves(row: Mapping[str, object], prefix: str = "", depth: int = 2) -> Iterator[Leaf]:
     """Yield the fields of a row. An object is replaced by its own fields, up to `depth`."""
     for key, value in row.items():
         parsed = parsed_json(value) if isinstance(value, str) and depth else value
         if isinstance(parsed, dict) and parsed and depth:
-            yield from leaves(parsed, f"{prefix}{key}.", depth - 1)
+            yield from row_leaves(parsed, f"{prefix}{key}.", depth - 1)
         else:
             yield Leaf(f"{prefix}{key}", value)

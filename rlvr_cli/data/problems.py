@@ -46,8 +46,7 @@ _WOKEN_SHARE = 0.1
 """The share of resting problems that is drawn anyway: each is seen every tenth pass on average,
 however long it rests, and resting still saves nine tenths of them."""
 _LONGEST_REST = 64
-"""Passes of a rest at most. Within so many, all but one problem in a thousand (0.9^64) are drawn
-anyway."""
+"""Passes of a rest at most. All but one problem in a thousand (0.9^64) are drawn earlier."""
 _MUCH_OF_A_LETTER = 0.4
 """Share of the problems whose right option may have the same letter. Of four it is 0.25."""
 _FEWEST_LETTERS = 5
@@ -101,8 +100,8 @@ def load_problems(
 
     `where`, such as `level=1,2`, keeps the problems whose field has one of the values, and `limit`
     the first of those. `root` is a directory of local copies of the hub's sets, `fields` has the
-    user's paths of the fields, and `prefix` begins the ids of problems that have none. `rows` take
-    the place of stdin. With `need_response` each row's response goes into `extra`. With
+    user's paths of the fields, and `prefix` begins the ids of problems without an id. `rows`
+    take the place of stdin. With `need_response` each row's response goes into `extra`. With
     `is_verified` the verifier judges by the gold answers, so they are read as values.
 
     Bad rows are reported on stderr with their line, and they stop the load unless `skip_bad`.

@@ -134,8 +134,8 @@ def writes_date(tokenizer: "PreTrainedTokenizerBase") -> bool:
 
 
 def turn_end(tokenizer: "PreTrainedTokenizerBase") -> str | None:
-    """Return the token with which the chat template ends the policy's turn. Return None if there is
-    no template, if it fails, or if it does not end turns with a token."""
+    """Return the token with which the chat template ends the policy's turn. Return None
+    without a template, if it fails, or if it does not end turns with a token."""
     if tokenizer.chat_template is None:
         return None
     turns = (("user", _QUESTIONS[1]), ("assistant", _REPLY))
@@ -157,7 +157,7 @@ def _rendered(
     arguments: Mapping[str, object] = MappingProxyType({}),
     is_prompt: bool = True,
 ) -> str:
-    """Render turns by the chat template, or as plain text if there is none.
+    """Render turns by the chat template, or as plain text without one.
 
     The template is untrusted code: it runs in a sandbox and within bounds. With `is_prompt` the
     policy goes on after the turns. Raises UserError if the template fails or leaves out a system

@@ -112,7 +112,7 @@ def scored_task(row: Mapping[str, object], text: str) -> ScoredTask | None:
     any other row.
 
     It has `numbers` (or `nums`) and `target` in an object that is the gold answer, or as fields of
-    the row beside a text that names all of them.
+    the row whose text names all of them.
     """
     for path in _TASKS:
         truth = value_at(row, path)

@@ -67,7 +67,7 @@ class ProblemSetSpec(BaseModel):
     version: int = 1
     license: str = "not said"
     source: str
-    """`procedural:chains`, a hub id, or a file beside the YAML."""
+    """`procedural:chains`, a hub id, or a file in the directory of the YAML."""
     subset: str | None = None
     sizes: dict[Split, Annotated[int, Field(ge=1, le=_LARGEST_SPLIT)]] | None = None
     """Numbers of problems in the splits of a procedural set."""

@@ -29,7 +29,7 @@ EXACT_UP_TO = 512
 DRAWS = 4000
 """Subsets sampled for cons@k: a standard error of at most 0.008."""
 OUTSIDE = 0.05
-"""The p below which 0 lies outside of a 95 % interval."""
+"""The p below which 0 is outside of a 95 % interval."""
 ENUMERATED = 12
 """Problems up to which the sign-flip test takes all signs: 4,096 of them."""
 FLIPS = 10_000
@@ -244,7 +244,7 @@ class _SignFlips:
     """The sign-flip test of every mean that differences could have.
 
     The signs of a part of the problems are flipped after a supposed mean was taken from all of
-    them. The sum is then as far from 0 as before if and only if the supposed mean lies between the
+    them. The sum is then as far from 0 as before if and only if the supposed mean is between the
     mean of the part and that of the other problems. So two numbers a part tell p at every mean.
     """
 
@@ -252,7 +252,7 @@ class _SignFlips:
     """The lower one of the two means of each part, -inf for none and for all of the problems."""
     highs: "NDArray[float64]"
     unflipped: int
-    """How often the signs as they are count beside the parts: once if parts are drawn."""
+    """How often the unflipped signs count in addition to the parts: once if parts are drawn."""
 
     def p(self, supposed: float) -> float:
         """Return the two-sided p of a supposed mean."""
@@ -311,8 +311,8 @@ def _sign_flips(differences: Sequence[float]) -> _SignFlips:
 def _interval_of_flips(differences: Sequence[float], flips: _SignFlips) -> tuple[float, float]:
     """Return the means that the test of signs does not tell from the actual one, and a floor.
 
-    Signs of fewer than `FEWEST_FLIPPED` problems tell nothing, and Student's interval stands in
-    for them. The floor is for what no problem here shows: P problems miss a share of
+    Signs of fewer than `FEWEST_FLIPPED` problems tell nothing, so that Student's interval
+    replaces them. The floor is for what no problem here shows: P problems miss a share of
     1 - 0.025^(1/P) of all in 2.5 % of cases, which may differ as much as the largest difference
     here and in the other direction. Where p is below `OUTSIDE`, it does not reach beyond 0.
     """
@@ -409,8 +409,8 @@ def crossed_difference(
 
 
 def least_seen(shares: Sequence[float], answers: int, seeds: int) -> float:
-    """Return the difference of two arms below which the answers to so many problems hide it, in
-    80 % of cases, however alike the seeds are.
+    """Return the difference of two arms that the variance of answers hides in 80 % of cases, even
+    if all seeds are alike.
 
     `shares` has the share of right ones of some `answers` to each problem, from which the variance
     of an answer is estimated without bias, as s (1 - s) answers / (answers - 1).
@@ -422,7 +422,7 @@ def least_seen(shares: Sequence[float], answers: int, seeds: int) -> float:
 
 
 def detectable(seeds: int) -> float:
-    """Return the standard errors that a true difference must have to be seen by seeds: to lie
+    """Return the standard errors that a true difference must have to be seen by seeds. Then 0 is
     outside of its 95 % interval in 80 % of cases."""
     return student(seeds - 1) + student(seeds - 1, outside=0.4)
 

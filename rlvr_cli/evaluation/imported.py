@@ -82,9 +82,9 @@ OTHER_REASONS = {
     "tool_use",
     "unknown",
 }
-"""Finish reasons that are known not to mean cut off, beside those of a failure."""
+"""Finish reasons that are known not to mean cut off or failed."""
 NO_ERROR = {"", "false", "n/a", "nan", "no", "none", "null", "ok"}
-"""What programs write into the field of an error where there is none."""
+"""What programs write into the field of an error for a response without error."""
 STDIN = "-"
 _FIRST_ROWS = 50
 """Rows that tell of which shape a file is, and which fields it has."""
@@ -256,8 +256,8 @@ def read_responses(
 
 
 class _About(BaseModel):
-    """What any row may say of its prompt and its verdict. Other programs write other things there,
-    which are not read."""
+    """The prompt and the verdict that a row may have. What other programs write into these fields
+    is not read."""
 
     prompt: object = None
     verifier: object = None
@@ -513,8 +513,8 @@ def lengths(row: JsonObject, count: int, shape: Shape = PLAIN) -> tuple[int | No
 
 
 def _first_value(row: JsonObject, paths: Sequence[str]) -> tuple[str, object]:
-    """Return the first path at which a row has a value, and the value, or the last path and
-    None."""
+    """Return the first path at which a row has a value, and the value. Return the last path and
+    None for a row without a value."""
     for path in paths:
         value = value_at(row, path)
         if value is not None:

@@ -34,9 +34,9 @@ def summarize(
 ) -> Measured:
     """Compute the figures of a held-out set.
 
-    pass@1 and its 95 % interval over problems are None if no response was judged, and cons@k of all
-    samples if no problem has that many judged responses. `has_format`: the prompt asks for a
-    format.
+    There is no pass@1 and no 95 % interval over problems if no response was judged, and no cons@k
+    of all samples if no problem has that many judged responses. `has_format`: the prompt asks for
+    a format.
     """
     figures = figures_of(problems, ks=(1, params.samples), has_format=has_format)
     estimate = figures.pass_at[1]
@@ -96,8 +96,9 @@ def checks_itself(text: str) -> bool:
 def rollout_metrics(groups: Sequence[Group], has_format: bool = True) -> SampledFigures:
     """Summarize all that a step sampled, before the group filter.
 
-    Verdicts are counted by name, and each reward's mean is before its weight. format_share is None
-    without `has_format`, and sampled_entropy [nats a token] if no engine sampled.
+    Verdicts are counted by name, and each reward's mean is before its weight. There
+    is a format_share only with `has_format`, and a sampled_entropy [nats a token] only if an engine
+    sampled.
     """
     rollouts = [rollout for group in groups for rollout in group.rollouts]
     judged = [r.verification for r in rollouts if r.verification]

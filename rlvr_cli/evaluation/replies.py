@@ -1,4 +1,4 @@
-"""Read what a server of chat completions replies: responses, or why there are none."""
+"""Read what a server of chat completions replies: responses, or the reason for a failure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,7 +79,7 @@ class _Choice(BaseModel):
 
     @property
     def failure(self) -> str:
-        """Say why it is no response, if it has failed."""
+        """Say why it has failed. Return None for a response."""
         if names_an_error(self.error):
             return message_of({"error": self.error})
         text = message_text(self.message) or ""
@@ -100,8 +100,8 @@ class _Said(BaseModel):
 
 
 def read_reply(body: bytes, problem: Problem) -> Reply:
-    """Read the choices of a chat completion, without those that failed. Raises NoReplyError if none
-    is left, and for a body that is no chat completion or names an error."""
+    """Read the choices of a chat completion, without those that failed. Raises NoReplyError if all
+    failed, and for a body that names an error or has another form."""
     try:
         value = parse_json(body)
     except ValueError:

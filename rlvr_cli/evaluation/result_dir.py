@@ -78,7 +78,7 @@ class _Report(_Stored):
 
 
 class PartialResult:
-    """The judged responses of one result by problem, in a file too unless `path` is None.
+    """The judged responses of one result by problem, also in a file if there is a `path`.
 
     Each line of the file has the fingerprint and the rows of one problem, so that only the problem
     of a line torn by a power cut is sampled again. Raises UserError if the file has other settings.

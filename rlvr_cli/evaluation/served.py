@@ -57,11 +57,11 @@ up to this."""
 OUTAGE_SECONDS = 60.0
 """How long a server may answer nobody, as when it is started again, before requests are lost."""
 OUTAGE_GROWTH = 4.0
-"""How many times as long each wait is as the one before, while a server answers nobody."""
+"""The factor by which a wait is longer than the previous one, while a server answers nobody."""
 JITTER = 0.25
 """Share by which waits are longer at random, so that not all requests come at once."""
 PASSING_STATUS = {408, 409, 429}
-"""States of which another try may be free, beside those of 500 and above."""
+"""States after which another try may succeed, in addition to those of 500 and above."""
 FEWEST_EQUAL_TOKENS = 20
 """Tokens from which on two samples are not equal by chance."""
 OPTIONAL = {

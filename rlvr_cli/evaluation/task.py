@@ -35,9 +35,9 @@ class Task:
     fingerprint: Fingerprint = field(default_factory=Fingerprint)
     """What the responses are measured with."""
     samples: int | None = None
-    """Responses to each problem. None if a file has them, and a stop loses none."""
+    """Responses to each problem, or None for those of a file, which a stop cannot lose."""
     workers: int = 1
-    """Processes that judge. One is enough beside a model."""
+    """Processes that judge. One is enough while a model samples."""
     failed: Mapping[str, int] = field(default_factory=dict)
     """How many responses failed where they were made, by the reason."""
 
@@ -52,7 +52,7 @@ class TaskOutcome:
 
     @property
     def first_failure(self) -> str:
-        """Name the first problem without a response, and say why it has none."""
+        """Name the first problem without a response, and say why."""
         problem, reason = next(iter(self.failures.items()))
         return f"{shortened(problem)}: {reason}"
 

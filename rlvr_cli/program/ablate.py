@@ -36,10 +36,16 @@ _EVERY = 10
 """Steps between two measurements, unless the plan says otherwise."""
 _NAME = re.compile(ARM_NAME)
 _EQUAL = (
-    *("model", "parent", "data.", "eval.", "seed", "engine"),
-    *("rollout.max_tokens", "rollout.ends"),
+    "model",
+    "parent",
+    "data.",
+    "eval.",
+    "seed",
+    "engine",
+    "rollout.max_tokens",
+    "rollout.ends",
 )
-"""Settings that all arms have alike, with the beginnings of their names."""
+"""How the names begin of the settings that are equal in all arms."""
 _METHOD = ("data.rest",)
 """Settings among them in which arms may differ, since they are a method of training."""
 
@@ -135,14 +141,13 @@ def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> Ablat
     texts = {base: "", **wishes.arms}
     shared = [] if steps is None else [f"steps={steps}"]
     arms = {}
-    options = {}
     for name, text in texts.items():
         if not _NAME.fullmatch(name):
             raise UserError(
                 f"--arm {shortened(name)}: a name has letters, digits and . _ + -, at most 40"
             )
         settings = [*_words(name, text), *shared]
-        arms[name], options[name] = _resolved(name, wishes, base_settings, settings)
+        arms[name] = _resolved(name, wishes, base_settings, settings)
         if name != base:
             _check_arm(name, arms[name], base, arms[base])
     sources = arms[base].data.sources
@@ -152,7 +157,6 @@ def plan_of(wishes: Wishes, out: Path | None, steps: int | None = None) -> Ablat
     return AblationPlan(
         base=base,
         arms=arms,
-        options=options,
         seeds=seeds,
         out=directory,
         title=wishes.title,
@@ -177,8 +181,8 @@ def _words(name: str, text: str) -> list[str]:
 
 def _resolved(
     name: str, wishes: Wishes, base_settings: Sequence[str], settings: Sequence[str]
-) -> tuple[Config, list[str]]:
-    """Return the configuration of an arm and the options of `rlvr train` that make it.
+) -> Config:
+    """Return the configuration of an arm.
 
     An arm with an algorithm of its own takes nothing of the base's. Files with the user's functions
     are pinned to their present text, so that no two versions are compared as one.
@@ -192,13 +196,9 @@ def _resolved(
     try:
         flags = read_flags(values, "train")
         sets += _sources(load("train", flags, sets))
-        config = load("train", flags, sets)
+        return load("train", flags, sets)
     except UserError as error:
         raise UserError(f"arm {name}: {error}") from None
-    options = [*sources, *(f"--set={text}" for text in sets), "--quiet"]
-    if wishes.model is not None:
-        options.append(f"--model={wishes.model}")
-    return config, options
 
 
 def _sources(config: Config) -> list[str]:
@@ -218,10 +218,11 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
     """Raise UserError for an arm that changes nothing, or what a comparison holds equal."""
     if arm == base:
         raise UserError(f"arm {name}: it changes nothing of {base_name}")
-    settings = [dict(leaves(config.model_dump(mode="json"))) for config in (arm, base)]
-    for key in {**settings[1], **settings[0]}:
+    arm_values = dict(leaves(arm.model_dump(mode="json")))
+    base_values = dict(leaves(base.model_dump(mode="json")))
+    for key in {**base_values, **arm_values}:
         is_method = key in _METHOD or not key.startswith(_EQUAL)
-        if not is_method and settings[0].get(key) != settings[1].get(key):
+        if not is_method and arm_values.get(key) != base_values.get(key):
             raise UserError(
                 f"arm {name}: it changes {key}, which a comparison holds equal; give it to all "
                 "arms with --set"
@@ -253,7 +254,7 @@ def _try_rewards(config: Config) -> None:
                     raise UserError(outcome)
 
 
-def ablate(plan: AblationPlan, jobs: int | None, check: bool, display: Display) -> None:
+def run_ablation(plan: AblationPlan, jobs: int | None, check: bool, display: Display) -> None:
     """Run `rlvr ablate`. Raises UserError if a run failed, once the others are there."""
     missing = plan.missing()  # refuses another's run before anything is written
     if missing:

@@ -23,7 +23,7 @@ MOST_PROBLEMS = 200
 if the reward takes a millisecond."""
 
 
-def audit(
+def audit_rewards(
     parameters: Mapping[str, object],
     sets: Sequence[str],
     file: Path | None,
@@ -47,12 +47,10 @@ def audit(
     named = None
     if parameters["data"] or not responses:
         named = load_all(data.sources, data.split or "test", data)
-    rows = [
-        row
-        for source in responses
-        for row in read_responses(source, data.limit, data.skip_bad, data.fields, named)
-        if not row.has_failed
-    ]
+    rows = []
+    for source in responses:
+        responses_of_file = read_responses(source, data.limit, data.skip_bad, data.fields, named)
+        rows += [response for response in responses_of_file if not response.has_failed]
     problems = named or ProblemSet(
         ", ".join(responses),
         tuple({row.problem.id: row.problem for row in rows}.values()),
@@ -75,7 +73,7 @@ def audit(
                 for row in rows:
                     trying.compare(row.problem, row.text, row.is_cut_off)
         except KeyboardInterrupt:
-            if not trying.tried:
+            if not trying.n_problems:
                 raise
             is_interrupted = True
     seconds = sorted(trying.seconds)
@@ -84,7 +82,7 @@ def audit(
         reward=list(settings.reward.functions),
         answer_format=answer_format,
         data=problems.name,
-        problems=trying.tried,
+        problems=trying.n_problems,
         of=len(problems.problems),
         has_signal=trying.has_signal,
         plain=[case.rewards for case in cases],

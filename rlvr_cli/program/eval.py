@@ -53,7 +53,7 @@ def responder_of(config: Config) -> Responder:
     return local
 
 
-def eval_(
+def evaluate_models(
     configs: Sequence[Config],
     options: ReportOptions,
     display: Display,

@@ -146,7 +146,7 @@ def _by_reason(failures: Iterable[Response]) -> dict[str, int]:
 
 
 def _in_words(failures: Sequence[Response]) -> str:
-    """Say how many rows failed, why, and where the first one stands."""
+    """Say how many rows failed, why, and where the first one is."""
     reasons = ", ".join(
         f"{count} {shortened(reason)}" for reason, count in _by_reason(failures).items()
     )

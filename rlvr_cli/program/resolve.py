@@ -85,8 +85,8 @@ def load(
 
 
 def shipped(file: Path) -> Path:
-    """Return the package's file for a recipes/NAME that is not there: inside the package in a
-    wheel, beside it in a clone."""
+    """Return the package's file for a recipes/NAME that does not exist here. A wheel has it inside
+    the package, a clone next to the package."""
     if file.parts[:1] != ("recipes",) or file.exists():
         return file
     package = Path(rlvr_cli.__file__).parent
@@ -114,7 +114,7 @@ def _check_reader(command: Command, key: str, origin: str) -> None:
 
 
 def _may_read(command: Command, key: str) -> bool:
-    """Return whether a command reads a setting. What is no setting is refused later."""
+    """Return whether a command reads a setting. An unknown name is refused later."""
     setting = config.setting_at(key)
     return setting is None or command in setting.use.read_by
 

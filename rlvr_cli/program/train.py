@@ -29,7 +29,7 @@ from rlvr_cli.runs.run_dir import (
     create_run,
     default_directory,
     refuse_place,
-    try_place,
+    try_run_place,
 )
 from rlvr_cli.runs.stored import read_problems
 from rlvr_cli.runs.track import check_trackers
@@ -95,7 +95,7 @@ def resume(
     check_trackers(trackers)
     checkpoints = intact_checkpoints(directory, display.warn)
     with closing(RunDirectory(directory)) as run:
-        try_place(directory)
+        try_run_place(directory)
         newest = next(checkpoints, None)
         steps_done = newest.step if newest else 0
         if broadcast_from_first(steps_done) != steps_done:

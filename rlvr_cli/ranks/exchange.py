@@ -16,7 +16,7 @@ _EXCHANGE_EVERY_S = 30.0
 enough for a display, an error or a signal."""
 
 _Rows = list[tuple[int, list[JsonObject]]]
-"""Judged groups as JSON, each behind the index of its prompt."""
+"""Judged groups as JSON, each after the index of its prompt."""
 JudgedGroups = Iterator[tuple[int, Group]]
 """Groups as they are judged, each with the index of its prompt."""
 

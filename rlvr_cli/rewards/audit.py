@@ -11,7 +11,7 @@ from rlvr_cli.core.audit import AuditRow, Check, Example, PlainRewards, Rating
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import TIE, Completion, Group, Problem, Prompt, Rollout, by_key
 from rlvr_cli.rewards.rewarder import Rewarder
-from rlvr_cli.rewards.trials import CHECKS, CONSTANTS, Case, Trial
+from rlvr_cli.rewards.trials import CHECKS, CONSTANTS, Case, CheckTable, Trial
 from verifiers import Verdict, Verifier
 
 FINE = 0.02
@@ -53,8 +53,8 @@ class Audit:
         self.seconds: list[float] = []
         self.golds: Counter[str] = Counter()
         """How many of the problems have each gold answer."""
-        self.tried = 0
-        """The problems whose plain answers were asked."""
+        self.n_problems = 0
+        """How many problems were tried with their plain answers."""
         self.is_slow = False
         """Whether problems were left out because the reward is slow."""
         self._paid_cases: dict[str, list[Case]] = {}
@@ -68,7 +68,7 @@ class Audit:
     @property
     def has_signal(self) -> bool:
         """Return whether a plain right answer earns more on half of the problems tried."""
-        return 2 * len(self.cases) >= self.tried > 0
+        return 2 * len(self.cases) >= self.n_problems > 0
 
     def try_plain_answers(self, problems: Sequence[Problem], answer_forms: dict[str, str]) -> None:
         """Ask what a right answer and a wrong one earn in each form, which gives the cases.
@@ -81,34 +81,40 @@ class Audit:
         self.golds = Counter(case.gold for case in cases)
         has_reward = False
         for number, case in enumerate(cases, 1):
-            written = {name: replace(case, answer_form=form) for name, form in answer_forms.items()}
-            trials: list[Trial] = []
-            for case_in_form in written.values():
-                right_trial, wrong_trial, _ = case_in_form.plain_trials
-                trials += [right_trial, wrong_trial]
-            rollouts = self._ask_each(case.problem, trials)
-            has_reward |= any(rollout.reward is not None for rollout in rollouts)
+            has_reward = self._try_forms(case, answer_forms) or has_reward
             if not has_reward and number in (_PROBED, len(cases)):
                 raise UserError(f"audit: no response got a reward: {self._first_failure()}")
-            # A right answer and a wrong one in turn.
-            rights = rollouts[::2]
-            wrongs = rollouts[1::2]
-            for name, right, wrong in zip(answer_forms, rights, wrongs, strict=True):
-                is_paid = False
-                if right.reward is not None and wrong.reward is not None:
-                    is_paid = right.reward > wrong.reward + TIE
-                    if is_paid:
-                        rewards = PlainRewards(right.reward, wrong.reward)
-                        self._paid_cases[name].append(replace(written[name], rewards=rewards))
-                self._count("plain", name, "earn the same", right, not is_paid)
-            self.tried = number
+            self.n_problems = number
             self.tick("plain answers")
-            if number == 1:  # which the workers' start belongs to
+            if number == 1:  # its time includes the start of the workers
                 started = time.perf_counter()
             seconds = _ALL_BY_PLAIN * (time.perf_counter() - started)
             self.is_slow = _LEAST <= number < len(cases) and seconds > LONGEST_S
             if self.is_slow:
                 break
+
+    def _try_forms(self, case: Case, answer_forms: dict[str, str]) -> bool:
+        """Try a right and a wrong answer to a problem in each form. Return whether any response got
+        a reward."""
+        cases = [replace(case, answer_form=form) for form in answer_forms.values()]
+        trials: list[Trial] = []
+        for case_in_form in cases:
+            right_trial, wrong_trial, _ = case_in_form.plain_trials
+            trials += [right_trial, wrong_trial]
+        rollouts = self._ask_each(case.problem, trials)
+        rights = rollouts[::2]
+        wrongs = rollouts[1::2]
+        for name, case_in_form, right, wrong in zip(
+            answer_forms, cases, rights, wrongs, strict=True
+        ):
+            is_paid = False
+            if right.reward is not None and wrong.reward is not None:
+                is_paid = right.reward > wrong.reward + TIE
+                if is_paid:
+                    rewards = PlainRewards(right.reward, wrong.reward)
+                    self._paid_cases[name].append(replace(case_in_form, rewards=rewards))
+            self._count("plain", name, "earn the same", right, not is_paid)
+        return any(rollout.reward is not None for rollout in rollouts)
 
     def _first_failure(self) -> str:
         """Return why the first response that failed has no reward."""
@@ -130,19 +136,20 @@ class Audit:
             self.tick("other answers")
 
     def _try_both_orders(self, case: Case) -> None:
-        """Count whether a right answer before a wrong one is paid, and after it too: such a reward
-        pays for guessing. One that reads the first, or the last, pays one order only."""
-        texts = [case.text(case.gold), case.text(case.wrong)]
+        """Count whether a right answer gets its reward both before a wrong one and after it: such a
+        reward is for guessing. A function that reads the first answer, or the last, rewards one
+        order only."""
+        right = case.text(case.gold)
+        wrong = case.text(case.wrong)
+        row = "two whole answers, in either order"
         trials = [
-            Trial(
-                "several", "two whole answers, in either order", "\n\n".join(order), is_right=False
-            )
-            for order in (texts, texts[::-1])
+            Trial("several", row, f"{right}\n\n{wrong}", is_right=False),
+            Trial("several", row, f"{wrong}\n\n{right}", is_right=False),
         ]
         rollouts = self._ask_each(case.problem, trials)
         middle = fmean(case.rewards)
         are_paid = [rollout.reward is not None and rollout.reward > middle for rollout in rollouts]
-        self._count(trials[0].check, trials[0].row, "paid", rollouts[0], all(are_paid))
+        self._count("several", row, "paid", rollouts[0], all(are_paid))
 
     def ask_again(self) -> None:
         """Ask the plain answers once more: alone, in a group, and in a group turned round."""
@@ -187,23 +194,30 @@ class Audit:
         # One form of answers that earns more is enough.
         share = min(shares) if name == "plain" else max(shares)
         worst = rows[shares.index(share)]
-        if any(row.weight < 1 for row in rows):
-            share = sum(shares)
         finding = f"none of {worst.asked:,} {worst.fault}"
-        judgement = _rating(share)
         if worst.faults:
             finding = f"{worst.row}: {worst.faults:,} of {worst.asked:,} {worst.fault}"
-            judgement = table.at_one_fault or judgement
-        if table.is_luck:
-            is_beyond = any(row.faults > self._luck(row.asked) for row in rows)
-            judgement = "bad" if is_beyond else "fine"
         if name == "blind":
             ((constant, count),) = self.golds.most_common(1)
             finding += f"; the best constant, {constant}, is right on {count:,}"
         unseen = [row.row for row in rows if row.faults and not row.weight]
         if unseen:
             finding += f"; told, not counted, as no real response has it: {', '.join(unseen)}"
+        if any(row.weight < 1 for row in rows):
+            share = sum(shares)
+        judgement = self._judgement(table, rows, share, has_fault=worst.faults > 0)
         return Check(name, table.question, judgement, finding, rows)
+
+    def _judgement(
+        self, table: CheckTable, rows: Sequence[AuditRow], share: float, has_fault: bool
+    ) -> Rating:
+        """Judge a check by its share of faults, unless its table has another rule."""
+        if table.is_luck:
+            is_beyond_luck = any(row.faults > self._luck(row.asked) for row in rows)
+            return "bad" if is_beyond_luck else "fine"
+        if has_fault and table.at_one_fault is not None:
+            return table.at_one_fault
+        return _rating(share)
 
     def _luck(self, answers: int) -> float:
         """Return how many of these answers may be right by chance.
@@ -242,8 +256,10 @@ class Audit:
         weight = CHECKS[check].weight_of(row)
         audited = self.rows.setdefault((check, row), AuditRow(check, row, fault, weight))
         audited.asked += 1
-        audited.faults += is_fault
-        if is_fault and len(audited.examples) < _EXAMPLES:
+        if not is_fault:
+            return
+        audited.faults += 1
+        if len(audited.examples) < _EXAMPLES:
             problem = rollout.prompt.problem
             audited.examples.append(
                 Example(

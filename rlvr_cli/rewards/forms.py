@@ -19,7 +19,7 @@ SCORE = "score"
 _GOLD_NAMES = ("answer", "ground_truth", "solution", "target", "gold")
 """Names of columns that have the gold answer in the data of the field."""
 _COLUMN_NAMES = {*_GOLD_NAMES, "question", "label", "step"}
-"""Usual names of columns, so that none stands for a problem or a response by its position."""
+"""Usual names of columns: such a parameter never gets a problem or a response by its position."""
 _FORMS_IN_WORDS = (
     "(problem, response) or (problems, responses), also with columns by name, TRL's "
     "(completions, …), verl's (data_source, solution_str, ground_truth, extra_info), prime's "
@@ -36,7 +36,7 @@ class Form:
 
     name: str
     values: Mapping[str, str]
-    """The value (`values_of`) that each parameter gets."""
+    """The value (`parameter_values`) that each parameter gets."""
     marks: tuple[str, ...]
     """Parameters that show the form. They have the response."""
     takes_group: bool = False
@@ -149,7 +149,7 @@ class BoundFunction:
     form: Form
     signature: inspect.Signature
     positional: Mapping[str, str] = field(default_factory=dict)
-    """The parameters of unknown names that stand for problem and response by their position."""
+    """The parameters of unknown names that get problem and response by their position."""
 
     def call(self, arguments: Mapping[str, object]) -> object:
         """Call the function with those of the arguments by name that it takes.
@@ -214,7 +214,7 @@ def bind(function: Callable[..., object]) -> BoundFunction:
 
 
 def _by_position(signature: inspect.Signature, form: Form) -> dict[str, str]:
-    """Return what two parameters without defaults stand for if the names of neither, or only of the
+    """Return what two parameters without defaults get if the names of neither, or only of the
     other, are known. Return {} for any others."""
     form_names = list(form.values)
     required = [
@@ -238,7 +238,7 @@ def arguments_of(form: Form, question: Question, as_chats: bool) -> list[dict[st
     """Return the arguments of each call by their names. Completions are chats or texts."""
     rows = question.rows
     values = [
-        values_of(row, response, question.chat, as_chats)
+        parameter_values(row, response, question.chat, as_chats)
         for row, response in zip(rows, question.responses, strict=True)
     ]
     calls: list[dict[str, object]] = []
@@ -254,7 +254,7 @@ def arguments_of(form: Form, question: Question, as_chats: bool) -> list[dict[st
     return calls
 
 
-def values_of(
+def parameter_values(
     row: JsonObject, response: str, chat: Chat | None, as_chats: bool
 ) -> dict[str, object]:
     """Return what the parameters of all forms get for a response to the problem of a row."""

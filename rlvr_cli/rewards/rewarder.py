@@ -50,7 +50,7 @@ _TRIAL_RESPONSES = (
     "<think>\nI work it out step by step.\n</think>\n<answer>\n{gold}\n</answer>",
     "I work it out step by step. The answer is $\\boxed{{gold}}$.\n#### {gold}",
 )
-"""Right responses in the forms of the field, so that most functions pay one of them."""
+"""Right responses in the forms of the field, so that most functions reward one of them."""
 Pending = Future[Scores]
 """A function that is running on some responses of a group."""
 Ask = Callable[[JsonObject, int], JsonObject]

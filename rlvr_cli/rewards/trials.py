@@ -26,11 +26,8 @@ ANSWER_FORMS = {
 }
 """The usual ways to write an answer."""
 GUESSES = [str(number) for number in range(21)]
-CONSTANTS = [
-    *GUESSES,
-    *("-1", "25", "30", "36", "50", "60", "72", "100", "1000", "A", "B", "C", "D", "yes"),
-    *(r"\frac{1}{2}", r"\frac{1}{3}", r"\pi", r"\sqrt{2}"),
-]
+_MORE_CONSTANTS = r"-1 25 30 36 50 60 72 100 1000 A B C D yes \frac{1}{2} \frac{1}{3} \pi \sqrt{2}"
+CONSTANTS = [*GUESSES, *_MORE_CONSTANTS.split()]
 FIXED_TEXTS = {
     "guesses": ", ".join(GUESSES),
     "alternatives": " or ".join(GUESSES),
@@ -44,11 +41,11 @@ FIXED_TEXTS = {
 }
 """Texts of the table that are the same for each problem."""
 CUT = "✂"
-_SPELLED = (
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
-    *("nineteen", "twenty"),
+_NUMERALS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty"
 )
+_SPELLED = _NUMERALS.split()
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 # Words between two dollar signs are about money. Anything else is a formula.
 _FORMULA = re.compile(r"\$((?![^$]*[a-z]{2,} [a-z]{2,})[^$]+)\$")
@@ -75,13 +72,14 @@ class Trial(NamedTuple):
 
 
 class Templates(BaseModel):
-    """How a response of the table is written. What is left out is as in a plain answer."""
+    """The parts of a response of the table. A part that is left out is as in a plain answer."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
     answer: str | None = None
     thought: str | None = None
     words: str | None = None
-    whole: str = "{response}"
+    layout: str = "{response}"
+    """The text around the response in the audited form."""
     share: float = 1.0
     """The share of the real right responses that are written so."""
 
@@ -153,18 +151,18 @@ class Case:
     def _response(self, templates: Templates, texts: dict[str, str]) -> str | None:
         """Return the response of a row. Return None if the problem has no such text, or the way of
         writing answers no place for a thought or for words after the answer."""
-        words_after = templates.whole.partition("{response}")[2].strip()
+        words_after = templates.layout.partition("{response}")[2].strip()
         if words_after and not self.answer_form.endswith("."):
             return None
         if templates.thought is not None and "{thought}" not in self.answer_form:
             return None
         parts = {"answer": self.gold, **PLAIN}
         try:
-            for name, template in templates.model_dump(exclude={"whole", "share"}).items():
+            for name, template in templates.model_dump(exclude={"layout", "share"}).items():
                 if template is not None:
                     parts[name] = _filled(template, texts)
             return _filled(
-                templates.whole, {**texts, "response": _written(self.answer_form, parts)}
+                templates.layout, {**texts, "response": _written(self.answer_form, parts)}
             )
         except KeyError:
             return None
@@ -182,21 +180,20 @@ def _written(answer_form: str, parts: dict[str, str]) -> str:
 
 def texts_of_problem(problem: str, gold: str) -> dict[str, str]:
     """Return a problem's own words, numbers and formulas, which an answer may only repeat. `echo`
-    is the last formula that is no answer to it."""
+    is the last formula that cannot be an answer to it."""
     numbers = _NUMBER.findall(problem)
     formulas = _FORMULA.findall(problem)
     texts = {"problem": problem}
     if numbers:
-        texts |= {
-            "first": numbers[0],
-            "last": numbers[-1],
-            "all": ", ".join(numbers),
-            "sum": " + ".join(numbers),
-            "product": r" \times ".join(numbers),
-            "quotient": "/".join(numbers[-2:]),
-        }
+        texts["first"] = numbers[0]
+        texts["last"] = numbers[-1]
+        texts["all"] = ", ".join(numbers)
+        texts["sum"] = " + ".join(numbers)
+        texts["product"] = r" \times ".join(numbers)
+        texts["quotient"] = "/".join(numbers[-2:])
     if formulas:
-        texts |= {"formula": formulas[-1], "formulas": ", ".join(formulas)}
+        texts["formula"] = formulas[-1]
+        texts["formulas"] = ", ".join(formulas)
     echoes = [formula for formula in formulas if is_echo(formula, problem, gold)]
     if echoes:
         texts["echo"] = echoes[-1].strip().rstrip(".,")
@@ -210,26 +207,27 @@ def texts_of_gold(gold: str) -> dict[str, str]:
     """
     texts: dict[str, str | None] = {"gold": gold, "formal": None if "$" in gold else f"${gold}$"}
     if _INTEGER.fullmatch(gold):
-        texts |= _texts_of_integer(gold)
+        texts.update(_texts_of_integer(gold))
     if _DECIMAL.fullmatch(gold):
         value = Fraction(gold)
         sign = "-" if value < 0 else ""
-        fraction = rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
-        texts |= {"zero": f"{gold}0", "fraction": fraction, "digits": gold.replace(".", "")}
+        texts["zero"] = f"{gold}0"
+        texts["fraction"] = rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
+        texts["digits"] = gold.replace(".", "")
     parts = _FRACTION.fullmatch(gold)
     if parts:
-        slash = f"{parts[1]}{parts[2]}/{parts[3]}"
-        large = gold.replace("frac", "dfrac")
-        texts |= {"slash": slash, "large": large, "digits": "".join(parts.groups())}
+        texts["slash"] = f"{parts[1]}{parts[2]}/{parts[3]}"
+        texts["large"] = gold.replace("frac", "dfrac")
+        texts["digits"] = "".join(parts.groups())
     if _PAIR.fullmatch(gold):
         texts["digits"] = _NOT_DIGITS.sub("", gold)
     if _INTEGER.fullmatch(gold) or _DECIMAL.fullmatch(gold):
-        texts |= _texts_of_number(Decimal(gold))
+        texts.update(_texts_of_number(Decimal(gold)))
     return {name: text for name, text in texts.items() if text is not None}
 
 
 def _texts_of_number(number: Decimal) -> dict[str, str | None]:
-    """Return wrong texts that are near a number, and its opposite. 0 has none."""
+    """Return wrong texts that are near a number, and its opposite, or {} for 0."""
     if not number:
         return {}
     return {

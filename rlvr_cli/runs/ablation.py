@@ -1,7 +1,8 @@
 """Make the runs of an ablation side by side, each an ordinary run directory, and read them again.
 
-An ablation's directory has a run ARM-SEED for each arm and seed, `probe` for what a step costs,
-and `ablation.yaml` with the plan.
+An ablation's directory has a run ARM-SEED for each arm and seed, with its configuration in
+ARM-SEED.yaml and its messages in ARM-SEED.log, `probe` for the time of a step, and `ablation.yaml`
+with the plan.
 """
 
 import os
@@ -19,7 +20,7 @@ from typing import Annotated
 import yaml
 from pydantic import Field
 
-from rlvr_cli.config import Config, resolve, run_layer
+from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.config.built_in import TEMPLATES
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
@@ -51,17 +52,21 @@ from rlvr_cli.runs.summary import read_summary
 PLAN = "ablation.yaml"
 PROBE = "probe"
 PROBE_STEPS = 2
-"""The first step of a process also pays for what is prepared once."""
+"""The first step of a process takes longer, since some things are prepared once."""
 TYPICAL_SPREAD = 0.12
 """Standard deviation of a difference of two arms in pass@1 over seeds: the median of twelve pairs
 of arms with five seeds in benchmarks/claims.md, which range from 0.02 to 0.23."""
 _POLL_S = 0.2
 _FREE = ("threads", "steps", "checkpoint", "guards", "engine", "server", "track")
 """Settings in which a run that is there may differ from the plan."""
-_DECIDED = (
-    *("data.prompt", "data.answer_format", "data.date", "rollout.ends", "rollout.kv_budget_mb"),
+_DECIDED = {
+    "data.prompt",
+    "data.answer_format",
+    "data.date",
+    "rollout.ends",
+    "rollout.kv_budget_mb",
     "optim.micro_tokens",
-)
+}
 """Settings that a plan leaves open and a run decides."""
 ARM_NAME = r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,39}$"
 
@@ -83,8 +88,6 @@ class AblationPlan:
     base: str
     """The arm from which differences are taken."""
     arms: Mapping[str, Config]
-    options: Mapping[str, Sequence[str]]
-    """The options of `rlvr train` that make each arm."""
     seeds: tuple[int, ...]
     out: Path
     title: str = ""
@@ -94,6 +97,10 @@ class AblationPlan:
     def runs(self) -> list[tuple[str, int]]:
         """Return each arm with each seed, all arms of a seed before the next seed."""
         return [(arm, seed) for seed in self.seeds for arm in self.arms]
+
+    def config(self, arm: str, seed: int) -> Config:
+        """Return the configuration of a run."""
+        return self.arms[arm].model_copy(update={"seed": seed, "threads": 1})
 
     def directory(self, arm: str, seed: int) -> Path:
         """Return the directory of a run."""
@@ -114,17 +121,14 @@ class AblationPlan:
         """Return the runs that are not there to their end. Raises UserError for a run that is
         another's, or a link."""
         refuse_links(self.out, (f"{arm}-{seed}" for arm, seed in self.runs))
-        return [
-            (arm, seed)
-            for arm, seed in self.runs
-            if not self._is_done(self.directory(arm, seed), self.arms[arm], seed)
-        ]
+        return [(arm, seed) for arm, seed in self.runs if not self._has_ended(arm, seed)]
 
-    def _is_done(self, run: Path, config: Config, seed: int) -> bool:
+    def _has_ended(self, arm: str, seed: int) -> bool:
+        run = self.directory(arm, seed)
+        config = self.config(arm, seed)
         if not run.exists():
             return False
-        stored = resolve(run_layer(run, "ablate"))
-        difference = deviation_from_plan(config.model_copy(update={"seed": seed}), stored)
+        difference = deviation_from_plan(config, resolve(run_layer(run, "ablate")))
         if difference:
             raise UserError(
                 f"{run}: another's run, with {difference}; move it away or name another --out"
@@ -138,21 +142,35 @@ def deviation_from_plan(planned: Config, stored: Config) -> str:
 
     Return "" if they agree. A run has decided what the plan leaves open.
     """
-    wanted = dict(leaves(planned.model_dump(mode="json")))
-    actual = dict(leaves(stored.model_dump(mode="json")))
-    for name, value in wanted.items():
-        parent = name.rpartition(".")[0]
-        stored_value = actual.get(name, None if parent in actual else value)
-        is_empty = value is None or (value == {} and name.endswith("settings"))
-        if is_empty and stored_value == value:
-            fields = (field for key, field in actual.items() if key.startswith(f"{name}."))
-            stored_value = next(fields, value)
-        if name == "data.prompt" and value is not None:
-            value = value if value in TEMPLATES else template_text(value)
+    stored_values = dict(leaves(stored.model_dump(mode="json")))
+    for name, value in leaves(planned.model_dump(mode="json")):
+        if name == "data.prompt" and value is not None and value not in TEMPLATES:
+            value = template_text(value)
         is_open = value == "auto" or (value is None and name in _DECIDED)
-        if not is_open and stored_value != value and not name.startswith(_FREE):
+        if is_open or name.startswith(_FREE):
+            continue
+        stored_value = _stored_value(name, value, stored_values)
+        if stored_value != value:
             return f"{name} {format_value(stored_value)} where {format_value(value)} is planned"
     return ""
+
+
+def _stored_value(name: str, planned_value: object, stored_values: Mapping[str, object]) -> object:
+    """Return the value that a stored run has for a planned setting.
+
+    Of a choice or mapping that is empty in the plan alone, it is the first field. A setting that
+    the stored run lacks, as that of another kind, has the planned value: the kind deviates.
+    """
+    if name in stored_values:
+        return stored_values[name]
+    section = name.rpartition(".")[0]
+    if section in stored_values:  # the run has none of this choice
+        return None
+    if planned_value is None or (planned_value == {} and name.endswith("settings")):
+        for field, value in stored_values.items():
+            if field.startswith(f"{name}."):
+                return value
+    return planned_value
 
 
 def probe(plan: AblationPlan, missing: int, display: Display) -> None:
@@ -177,8 +195,10 @@ def probe(plan: AblationPlan, missing: int, display: Display) -> None:
     run = plan.out / PROBE
     display.say("probe", f"two steps of {plan.base}: {run}")
     remove(run)  # that of another plan, or one that failed
-    options = [*plan.options[plan.base], "--set", "eval.every=0"]
-    process = _start(run, _begin(run, options, plan.seeds[0], PROBE_STEPS))
+    config = plan.config(plan.base, plan.seeds[0])
+    without_measuring = config.eval.model_copy(update={"every": 0})
+    two_steps = {"steps": PROBE_STEPS, "eval": without_measuring}
+    process = _start(run, _begin(run, config.model_copy(update=two_steps)))
     try:
         process.wait()
     finally:
@@ -193,12 +213,15 @@ def probe(plan: AblationPlan, missing: int, display: Display) -> None:
     steps = list(read_steps(run / "metrics.jsonl"))
     in_steps = sum(values_of(steps, lambda figures: figures.seconds.step))
     measuring = max(0.0, 60 * summary.minutes - in_steps) / 2
-    config = plan.arms[plan.base]
-    measurements = 2 + config.steps // config.eval.every if config.eval.every else 2
+    measurements = 2
+    if config.eval.every:
+        measurements += config.steps // config.eval.every
     newest = steps[-1]
+    step_seconds = newest.seconds.step or 0.0
+    step_tokens = newest.sampled.tokens_sampled or 0
     _say_least(plan, list(run_figures(run).measured[-1].shares.values()), display)
-    seconds = config.steps * (newest.seconds.step or 0.0) + measurements * measuring
-    tokens = missing * config.steps * (newest.sampled.tokens_sampled or 0)
+    seconds = config.steps * step_seconds + measurements * measuring
+    tokens = missing * config.steps * step_tokens
     display.say(
         "runs",
         f"{missing} to make, {n_ended} there; about {missing * seconds / 60:,.1f} minutes of a "
@@ -209,11 +232,11 @@ def probe(plan: AblationPlan, missing: int, display: Display) -> None:
 def _say_least(plan: AblationPlan, shares: Sequence[float], display: Display) -> None:
     """Say which differences the answers to the held-out problems hide, however alike seeds are."""
     answers = plan.arms[plan.base].eval.samples
-    least = least_seen(shares, answers, len(plan.seeds))
-    if least:
+    hidden = least_seen(shares, answers, len(plan.seeds))
+    if hidden:
         display.say(
             "could show",
-            f"not less than {least:.3f} in pass@1 with {plural(len(plan.seeds), 'seed')}: "
+            f"not less than {hidden:.3f} in pass@1 with {plural(len(plan.seeds), 'seed')}: "
             f"{plural(answers, 'answer')} to each of {plural(len(shares), 'problem')} vary by so "
             "much alone, and seeds add to it",
         )
@@ -232,8 +255,8 @@ def _say_seen(plan: AblationPlan, said: set[str], display: Display) -> None:
         if compared.axis != STEPS or difference is None or compared.arm in said:
             continue
         said.add(compared.arm)
-        seen = difference.seen_with(len(plan.seeds))
-        could_show = "nothing" if seen >= 1 else f"a difference of {seen:.2f}"
+        smallest = difference.seen_with(len(plan.seeds))
+        could_show = "nothing" if smallest >= 1 else f"a difference of {smallest:.2f}"
         display.say(
             "could show",
             f"{compared.arm}: {could_show} in pass@1 with {plural(len(plan.seeds), 'seed')}, if "
@@ -259,11 +282,8 @@ def make_runs(
                 while queue and len(running) < jobs:
                     arm, seed = queue.pop(0)
                     run = plan.directory(arm, seed)
-                    config = plan.arms[arm]
-                    words = _resume(run, config)
-                    if not run.exists():
-                        words = _begin(run, plan.options[arm], seed, config.steps)
-                    running[run] = _start(run, words)
+                    options_of = _resume if run.exists() else _begin
+                    running[run] = _start(run, options_of(run, plan.config(arm, seed)))
                 time.sleep(_POLL_S)
                 for run in [run for run in running if running[run].poll() is not None]:
                     if running.pop(run).returncode:
@@ -279,16 +299,18 @@ def make_runs(
     return failures
 
 
-def _begin(run: Path, options: Iterable[str], seed: int, steps: int) -> list[str]:
-    """Return the options of `rlvr train` that begin a run."""
-    settings = [f"--set={text}" for text in (f"seed={seed}", "threads=1", f"steps={steps}")]
-    return [*options, *settings, f"--out={run}"]
+def _begin(run: Path, config: Config) -> list[str]:
+    """Write the configuration of a run next to its directory, and return the options of
+    `rlvr train` that begin it."""
+    file = run.with_name(f"{run.name}.yaml")
+    write_atomically(file, as_yaml(config))
+    return [f"--config={file}", f"--out={run}", "--quiet"]
 
 
 def _resume(run: Path, config: Config) -> list[str]:
     """Return the options of `rlvr train` that go on with a run, and name the plan's own code."""
-    functions = config.algorithm.own_functions.items()
-    code = [f"--set=algorithm.{name}={spec}" for name, spec in functions]
+    functions = config.algorithm.own_functions
+    code = [f"--set=algorithm.{name}={spec}" for name, spec in functions.items()]
     if any(term.is_user_code for term in config.reward.terms):
         code += [f"--reward={text}" for text in config.reward.functions]
     return [f"--resume={run}", f"--steps={config.steps}", *code]

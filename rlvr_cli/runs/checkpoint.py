@@ -1,5 +1,5 @@
 """Save and restore checkpoints: a Hugging Face model directory, the trainer's state in `trainer/`,
-and the checksums of all files. There is no pickle in it, only safetensors and JSON."""
+and the checksums of all files. It has only safetensors and JSON, never pickle."""
 
 import json
 import shutil
@@ -296,8 +296,8 @@ def checkpoints(run: Path) -> list[Checkpoint]:
 def intact_checkpoints(run: Path, warn: Callable[[str], None]) -> Iterator[Checkpoint]:
     """Yield the checkpoints that are not damaged, newest first, and warn of the others.
 
-    Raises UserError after the last one, since a caller that asks for more could use none of them.
-    Yields nothing if there is no checkpoint at all.
+    Raises UserError after the last one, since a caller that asks for more could not use any of
+    them. Yields nothing for a run without checkpoints.
     """
     stored = checkpoints(run)
     for checkpoint in stored:
@@ -332,7 +332,7 @@ def computing_settings(config: Config) -> JsonObject:
     """Return the settings that determine a run's results, by `section.key`, as JSON values.
 
     Paths, and settings that a resumed run may change, are left out. So are empty mappings and
-    lists: a setting that came with a later version is no difference until it is used.
+    lists: a setting of a later version makes a difference only once it is used.
     """
     values = dict(leaves(config.model_dump(mode="json")))
     fixed = set()

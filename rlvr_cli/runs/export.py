@@ -85,8 +85,8 @@ def write_export(
 
 
 def _find_checkpoint(run: Path, step: str, summary: Summary, display: Display) -> Checkpoint:
-    """Return the checkpoint that `best`, `last` or a number names. Raises UserError if there is no
-    such checkpoint, or if it is damaged."""
+    """Return the checkpoint that `best`, `last` or a number names. Raises UserError if it does
+    not exist or is damaged."""
     stored = {str(checkpoint.step): checkpoint for checkpoint in checkpoints(run)}
     best = summary.best
     if step == "best" and best is None:

@@ -19,14 +19,14 @@ REJECTS_LESS = (
     "widen its bounds, or leave algorithm.importance_correction out, whose default rejects nothing"
 )
 _WINDOW = 3
-"""Steps over which a warning averages, so that a single odd step raises none."""
+"""Steps over which a warning averages, so that a single odd step does not raise it."""
 _USUAL = 5
 """Steps whose median is the usual gap. It follows the entropy, which changes as a run learns."""
 _GAP_DEVIATION = 1.0
 """Of one token's gap, as a share of the mean: 0.75 of a normal one, 0.95 of a 135M model's in
 bfloat16 (`benchmarks/precision.py`)."""
 _MOSTLY_RIGHT = 0.9
-"""pass@1 from which low entropy is no collapse: the policy has reason to be sure of its tokens."""
+"""pass@1 from which low entropy is not called a collapse: the policy may be sure of its tokens."""
 
 
 def check(history: History, config: GuardsConfig) -> list[Finding]:

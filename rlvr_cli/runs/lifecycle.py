@@ -65,9 +65,9 @@ class RunLifecycle:
     def resume(self, newest: Checkpoint | None, older: Iterator[Checkpoint]) -> None:
         """Put trainer and run directory back to the newest checkpoint that can be read.
 
-        The checkpoints in `older` are tried after `newest`. If `newest` is None, the run begins
-        again at its first step. Raises UserError if no checkpoint can be read, or if it is another
-        run's.
+        The checkpoints in `older` are tried after `newest`. Without a `newest` one the run
+        begins again at its first step. Raises UserError if no checkpoint can be read, or if it is
+        another run's.
         """
         directory = self.run.directory
         if newest is not None:

@@ -142,7 +142,7 @@ def refuse_place(directory: Path) -> None:
     processes."""
     if is_first() and directory.exists():
         raise UserError(_EXISTS.format(directory))
-    try_place(directory, "--out ")
+    try_run_place(directory, "--out ")
     if world() == 1:
         return
     # The first process writes a file next to it, and the others look for that file.
@@ -152,7 +152,7 @@ def refuse_place(directory: Path) -> None:
         _check_shared((parent / name).exists(), directory)
 
 
-def try_place(directory: Path, option: str = "") -> None:
+def try_run_place(directory: Path, option: str = "") -> None:
     """Raise UserError if a run cannot be written in a directory. Warn of what its file system
     lacks."""
     try:

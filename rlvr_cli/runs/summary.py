@@ -34,7 +34,7 @@ class Best(Stored):
 
 
 class Progress(Stored):
-    """What a checkpoint keeps of a run beside the state of its trainer."""
+    """What a checkpoint keeps of a run in addition to the state of its trainer."""
 
     before: Measurement = None
     """The measurement before the first step."""
@@ -44,7 +44,7 @@ class Progress(Stored):
 
 
 class Summary(Stored):
-    """What summary.json has. A run that has not ended has an empty one."""
+    """What summary.json has. It is empty until the run has ended."""
 
     model_config = ConfigDict(extra="ignore")
 

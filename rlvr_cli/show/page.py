@@ -11,10 +11,13 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import CURVES, held_out_names
@@ -30,7 +33,8 @@ from rlvr_cli.show.screen import pass_at_1_table, settings_table, truncate
 from rlvr_cli.show.source import REASONS, UNKNOWN_FATE, Source, StoredGroup, reason
 
 MOST_BYTES = 3_500_000
-"""The most bytes of responses in a page. Of more responses it shows a sample."""
+"""The most bytes of responses in a page, without the names of their fields. Of more responses it
+shows a sample."""
 _TOKENS_SHARE = 0.3
 """The share of these bytes for groups with stored tokens."""
 _LONGEST_TEXT, _LONGEST_TOKEN = 4_000, 100
@@ -92,6 +96,68 @@ def page(sources: Sequence[Source], ablations: Sequence[Path] = ()) -> str:
     return re.sub(r"@\{(.+?)\}", lambda match: filled[match[1]], filled["page.html"])
 
 
+class PageProblem(TypedDict):
+    """A problem in the page."""
+
+    id: str
+    problem: str
+    answer: str
+    fields: list[str]
+    """Its short fields, as `name: value`."""
+
+
+class PageGroup(TypedDict):
+    """A group in the page."""
+
+    run: int
+    step: int
+    number: int
+    problem: NotRequired[int]
+    """The index of its problem, once the problems of the page are known."""
+    fate: str
+
+
+class PageResponse(TypedDict):
+    """A response in the page."""
+
+    group: NotRequired[int]
+    """The index of its group, once the groups of the page are known."""
+    sample: int
+    verdict: str
+    n_tokens: int
+    reward: float | None
+    advantage: float | None
+    response: str
+    reason: str
+    tokens: NotRequired[JsonObject]
+    """The texts of its tokens and their figures, a list each, or None without a figure."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A group with its problem and its responses, as the page has them."""
+
+    place: float
+    """The place in the even sample, in [0, 1)."""
+    group: PageGroup
+    problem: PageProblem
+    responses: list[PageResponse]
+
+    @cached_property
+    def size(self) -> int:
+        """Return its bytes in the page, without the names of fields."""
+        values = _without_names([self.group, self.problem, self.responses])
+        text = json.dumps(values, separators=(",", ":"))
+        return len(text) + 5 * sum(map(text.count, "<>&"))  # these become six characters each
+
+
+def _without_names(value: object) -> object:
+    """Return a JSON value with a list of the values in place of each object."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [_without_names(item) for item in value] if isinstance(value, list) else value
+
+
 class _EvenSample:
     """Hold groups up to a number of bytes, of more an evenly spread share.
 
@@ -103,24 +169,21 @@ class _EvenSample:
         self.limit = 1.0
         self.offered = 0
         self.bytes = 0
-        self.entries: list[tuple[float, int, list[Any]]] = []
-        """The place, the bytes and the data of each group."""
+        self.entries: list[_Entry] = []
 
-    def add(self, source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> None:
-        """Add a group of a source if there is room for it."""
+    def add(self, run: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> None:
+        """Add a group of a run if there is room for it."""
         self.offered += 1
         place = self.offered * _GOLDEN % 1
         if place >= self.limit:
             return
-        entry = _entry(source, group, tokens)
-        text = json.dumps(entry, separators=(",", ":"))
-        size = len(text) + 5 * sum(map(text.count, "<>&"))  # these become six characters each
-        self.entries.append((place, size, entry))
-        self.bytes += size
+        entry = _entry(place, run, group, tokens)
+        self.entries.append(entry)
+        self.bytes += entry.size
         while self.bytes > self.max_bytes:
             self.limit *= 0.97
-            self.entries = [entry for entry in self.entries if entry[0] < self.limit]
-            self.bytes = sum(size for _, size, _ in self.entries)
+            self.entries = [entry for entry in self.entries if entry.place < self.limit]
+            self.bytes = sum(entry.size for entry in self.entries)
 
 
 def page_data(sources: Sequence[Source]) -> JsonObject:
@@ -148,18 +211,12 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
         name = source.path.resolve().name if len(names) == len(sources) else str(source.path)
         shares = _shares(fates) if source.config and fates else None
         runs.append({"name": name, "metrics": _columns(history, glossary), "fates": shares})
-    problems: dict[str, tuple[int, list[Any]]] = {}
-    groups: list[list[Any]] = []
-    rows: list[list[Any]] = []
-    entries = [entry for *_, entry in (*without_tokens.entries, *with_tokens.entries)]
-    for group, problem, responses in sorted(entries, key=lambda entry: entry[0][:3]):
-        number, _ = problems.setdefault(json.dumps(problem), (len(problems), problem))
-        groups.append([*group[:3], number, group[3]])
-        rows += [[len(groups) - 1, *response] for response in responses]
+    shown = _in_tables([*without_tokens.entries, *with_tokens.entries])
+    n_shown = len(shown["rows"])
     note = f"All {count:,} responses."
-    if len(rows) < count:
+    if n_shown < count:
         note = (
-            f"A sample of {len(rows):,} of {count:,} responses, whole groups spread evenly over "
+            f"A sample of {n_shown:,} of {count:,} responses, whole groups spread evenly over "
             "the steps; the figures and curves are of all."
         )
     words = json.loads((_FILES / "words.json").read_text(encoding="utf-8"))
@@ -169,18 +226,35 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
     if len(sources) > 1 and sources[0].config is not None:
         tables.append(settings_table(sources))
     limits = {curve.name: curve.limits for curve in CURVES if curve.limits is not None}
-    limits |= {key: (0.0, 1.0) for key in glossary if key.startswith("held_out")}
+    limits.update({key: (0.0, 1.0) for key in glossary if key.startswith("held_out")})
     return {
         "runs": runs,
         "tables": tables,
-        "problems": [problem for _, problem in problems.values()],
-        "groups": groups,
-        "rows": rows,
+        **shown,
         "note": note,
         "glossary": glossary,
         "limits": limits,
         "words": glossary | words,
     }
+
+
+def _in_tables(entries: Sequence[_Entry]) -> JsonObject:
+    """Return the problems, each once, the groups, and the responses of all groups as rows.
+
+    A group has the index of its problem, and a row that of its group.
+    """
+    problems: list[PageProblem] = []
+    numbers: dict[str, int] = {}
+    groups: list[PageGroup] = []
+    rows: list[PageResponse] = []
+    in_order = itemgetter("run", "step", "number")
+    for entry in sorted(entries, key=lambda entry: in_order(entry.group)):
+        number = numbers.setdefault(json.dumps(entry.problem), len(problems))
+        if number == len(problems):
+            problems.append(entry.problem)
+        rows += [{**response, "group": len(groups)} for response in entry.responses]
+        groups.append({**entry.group, "problem": number})
+    return {"problems": problems, "groups": groups, "rows": rows}
 
 
 def _groups_with_tokens(source: Source) -> Iterator[tuple[StoredGroup, Sequence[StoredTokens]]]:
@@ -200,7 +274,7 @@ def _shares(fates: Mapping[int, Counter[str]]) -> JsonObject:
     return {"step": list(totals), "shares": shares}
 
 
-def _columns(history: History, glossary: Iterable[str]) -> dict[str, list[Any]]:
+def _columns(history: History, glossary: Iterable[str]) -> JsonObject:
     """Return the values of the metrics that have a curve or bound one, by metric."""
     columns = {}
     rows = [figures.row for figures in history]
@@ -222,8 +296,8 @@ def _glossary(histories: Sequence[History]) -> dict[str, str]:
     return glossary
 
 
-def _entry(source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> list[Any]:
-    """Return a group, its problem and its responses, as the page has them."""
+def _entry(place: float, run: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> _Entry:
+    """Return a group of a run as the page has it, with the stored tokens of some responses."""
     problem = group.problem
     fields = []
     for key, value in problem.extra.items():
@@ -232,12 +306,12 @@ def _entry(source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> l
     del fields[_MOST_FIELDS:]
     if group.result:
         fields.append(f"result: {group.result}")
-    figures = {}
+    tokens_by_sample: dict[int, JsonObject] = {}
     for stored in tokens:
         texts = [printable(text)[:_LONGEST_TOKEN] for text in stored.text]
-        by_name = stored.figures or dict.fromkeys(TOKEN_FIGURES)  # null if it was not passed
-        figures[stored.sample] = [texts, *by_name.values()]
-    rows = []
+        figures = stored.figures or dict.fromkeys(TOKEN_FIGURES)  # null if it was not passed
+        tokens_by_sample[stored.sample] = {"text": texts, **figures}
+    rows: list[PageResponse] = []
     for response in group.members:
         reward = response.reward
         advantage = None
@@ -245,20 +319,29 @@ def _entry(source: int, group: StoredGroup, tokens: Sequence[StoredTokens]) -> l
         if score is not None:
             reward = score.reward
             advantage = None if score.advantage is None else round(score.advantage, 4)
-        row: list[object] = [
-            response.sample,
-            response.verdict,
-            response.n_tokens or 0,
-            reward,
-            advantage,
-            _short(response.text),
-            _short(reason(response)),
-        ]
-        if response.sample in figures:
-            row.append(figures[response.sample])
+        row = PageResponse(
+            sample=response.sample,
+            verdict=str(response.verdict),
+            n_tokens=response.n_tokens or 0,
+            reward=reward,
+            advantage=advantage,
+            response=_short(response.text),
+            reason=_short(reason(response)),
+        )
+        if response.sample in tokens_by_sample:
+            row["tokens"] = tokens_by_sample[response.sample]
         rows.append(row)
-    about = [_short(problem.id), _short(problem.problem or None), _short(problem.answer), fields]
-    return [[source, group.step, group.number, group.fate], about, rows]
+    return _Entry(
+        place,
+        PageGroup(run=run, step=group.step, number=group.number, fate=group.fate),
+        PageProblem(
+            id=_short(problem.id),
+            problem=_short(problem.problem or None),
+            answer=_short(problem.answer),
+            fields=fields,
+        ),
+        rows,
+    )
 
 
 def _short(value: object) -> str:

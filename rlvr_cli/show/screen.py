@@ -24,8 +24,10 @@ from rlvr_cli.runs.stored import count_steps
 from rlvr_cli.runs.summary import Summary, read_summary
 from rlvr_cli.show.source import Source, StoredGroup, reason
 
-_PROBLEMS, _ANSWERS = 20, 3
-"""The most problems of a result on the screen, and the most different answers to one."""
+_PROBLEMS = 20
+"""The most problems of a result on the screen."""
+_ANSWERS = 3
+"""The most different answers to a problem on the screen."""
 
 
 def show_runs(runs: Sequence[Source], display: Display) -> None:
@@ -84,8 +86,10 @@ def settings_table(runs: Sequence[Source]) -> Table:
         values = [config.get(name) for config in configs]
         if len(set(map(str, values))) > 1:
             lines.append([name, *map(cell, values)])
-    header = ["settings that differ", *(f"run {number}" for number in range(1, len(configs) + 1))]
-    return [header, *(lines or [["none", *[""] * len(configs)]])]
+    if not lines:
+        lines = [["none", *[""] * len(configs)]]
+    numbered = [f"run {number}" for number in range(1, len(configs) + 1)]
+    return [["settings that differ", *numbered], *lines]
 
 
 def pass_at_1_table(sources: Sequence[Source]) -> Table:
@@ -107,7 +111,8 @@ def pass_at_1_table(sources: Sequence[Source]) -> Table:
         for name in newest or before:
             problems = newest.get(name, ())
             count = sum(problem.tally.n > 0 for problem in problems or before.get(name, ()))
-            line = [f"{number} {source.path}" + (f": {name}" if name else ""), str(count)]
+            label = f"{source.path}: {name}" if name else str(source.path)
+            line = [f"{number} {label}", str(count)]
             if are_runs:
                 line.append(_estimate(before.get(name, ())))
             line.append(f"{_estimate(problems)} {source.newest_moment}".rstrip())
@@ -175,24 +180,30 @@ def show_results(results: Sequence[Source], by: Sequence[str], display: Display)
     for name, problems in sets.items():
         suffix = f" of {name}" if len(sets) > 1 else ""
         for field in by:
-            parts = by_value(problems, field).items()
-            lines = [[value, str(len(part)), _estimate(part)] for value, part in parts]
-            display.table([[cell(field) + suffix, "problems", "pass@1 [95 %]"], *lines])
-        lines = [[f"wrong ones first{suffix}", "right", "gold", "answers"]]
-        ordered = sorted(problems, key=lambda p: p.tally.correct / max(1, p.tally.n))
-        for problem in ordered[:_PROBLEMS]:
-            right = f"{problem.tally.correct} of {problem.tally.n}"
-            counter = Counter(
-                str(response.extracted or response.verdict) for response in problem.responses
-            )
-            answers = [f"{count} x {text}" for text, count in counter.most_common(_ANSWERS)]
-            if len(counter) > _ANSWERS:
-                answers.append("…")
-            gold = cell(problem.gold)
-            lines.append([cell(problem.id), right, gold, cell(", ".join(answers))])
-        display.table(lines)
-        if len(ordered) > _PROBLEMS:
-            display.say("", f"and {len(ordered) - _PROBLEMS} more problems; --problem ID shows one")
+            table = [[cell(field) + suffix, "problems", "pass@1 [95 %]"]]
+            for value, part in by_value(problems, field).items():
+                table.append([value, str(len(part)), _estimate(part)])
+            display.table(table)
+        _show_problems(problems, suffix, display)
+
+
+def _show_problems(problems: Sequence[JudgedProblem], suffix: str, display: Display) -> None:
+    """Show the answers to the problems of a set, those with the fewest right answers first."""
+    table = [[f"wrong ones first{suffix}", "right", "gold", "answers"]]
+    ordered = sorted(problems, key=lambda p: p.tally.correct / max(1, p.tally.n))
+    for problem in ordered[:_PROBLEMS]:
+        right = f"{problem.tally.correct} of {problem.tally.n}"
+        counter = Counter(
+            str(response.extracted or response.verdict) for response in problem.responses
+        )
+        answers = [f"{count} x {text}" for text, count in counter.most_common(_ANSWERS)]
+        if len(counter) > _ANSWERS:
+            answers.append("…")
+        gold = cell(problem.gold)
+        table.append([cell(problem.id), right, gold, cell(", ".join(answers))])
+    display.table(table)
+    if len(ordered) > _PROBLEMS:
+        display.say("", f"and {len(ordered) - _PROBLEMS} more problems; --problem ID shows one")
 
 
 def show_responses(
@@ -277,8 +288,7 @@ def follow(runs: Sequence[Source], display: Display) -> None:
     lines = [StepLines(display, run.config.steps, True) for run in runs if run.config]
     while True:
         has_ended = all((run.path / "summary.json").exists() for run in runs)
-        files = [run.path / "metrics.jsonl" for run in runs]
-        sizes = [file.stat().st_size if file.exists() else 0 for file in files]
+        sizes = [_size(run.path / "metrics.jsonl") for run in runs]
         if shown_state != (sizes, has_ended):  # the last measurement comes after the last step
             shown_state = sizes, has_ended
             if display.console.is_terminal:
@@ -293,6 +303,11 @@ def follow(runs: Sequence[Source], display: Display) -> None:
         if has_ended:
             return
         time.sleep(1.0)
+
+
+def _size(file: Path) -> int:
+    """Return the bytes of a file, 0 if it does not exist."""
+    return file.stat().st_size if file.exists() else 0
 
 
 def truncate(text: str, limit: int = 20_000) -> str:

@@ -84,8 +84,8 @@ class Numbers(tuple[float, ...]):
 class Score(NamedTuple):
     """The reward of a response, shaped by its length, and its advantage.
 
-    The advantage is None if it also depends on the batch, a critic or a reference, or if the
-    response does not train.
+    An advantage that also depends on the batch, a critic or a reference is unknown (None), as is
+    that of a response that does not train.
     """
 
     reward: float
@@ -125,7 +125,7 @@ class StoredGroup(ResponseGroup[Response]):
     def fate(self) -> str:
         """Return `trained`, or why the group did not train. Return "" for a group of a result.
 
-        A filter of one's own decided by code, which is not run here.
+        A custom filter decided by code, which is not run here.
         """
         if self.config is None:
             return ""
@@ -275,8 +275,8 @@ def open_source(path: Path) -> Source:
 
 
 def runs_in(path: Path) -> list[Path]:
-    """Return the runs in a directory that is none itself, in the order of their names. Return any
-    other path alone."""
+    """Return the runs in a directory of runs, in the order of their names. Return any other path
+    alone."""
     if any((path / name).exists() for name in ("config.yaml", "report.json", "unfinished")):
         return [path]
     return sorted(file.parent for file in path.glob("*/config.yaml")) or [path]

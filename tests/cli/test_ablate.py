@@ -20,6 +20,7 @@ import rlvr_cli
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config import as_yaml, resolve, set_layer
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.settings import leaves
 from rlvr_cli.evaluation.estimators import student
 from rlvr_cli.program.ablate import Wishes, merged, plan_of, read_wishes
 from rlvr_cli.ranks.launch import LAUNCHER
@@ -79,7 +80,8 @@ def test_a_run_of_other_code_in_its_place_is_left_alone(tmp_path, monkeypatch, s
     wishes = Wishes(arms={"mine": shlex.quote(setting)}, data="problems.yaml", steps=2)
     plan = plan_of(wishes, Path("runs"))
     Path("runs").mkdir()
-    assert sum(".sources." in text for text in plan.options["mine"]) == 1
+    names = [name for name, _ in leaves(plan.arms["mine"].model_dump())]
+    assert sum(".sources." in name for name in names) == 1
     run = made_run(Path("runs/mine-0"))
     (run / "config.yaml").write_text(as_yaml(plan.arms["mine"]))
     plan.missing()  # takes it for its own

@@ -65,6 +65,10 @@ def test_a_saved_configuration_gives_the_same_run(tmp_path):
             "cannot be 'trun'; choose from auto, truncate, sequence_truncate, mask, sequence_mask, "
             "geometric_mask, none",
         ),
+        ("algorithm.surrogate=[1]", "algorithm.surrogate cannot be [1]; choose from"),
+        ("algorithm.filter={}", "algorithm.filter cannot be {}; choose from"),
+        ("algorithm.kl=[k3]", "algorithm.kl cannot be ['k3']; choose from"),
+        ("algorithm.advantage=[my.py:f]", "algorithm.advantage cannot be ['my.py:f']; choose"),
         ("rollout.samples=1", "a group of one has no advantage"),
         ("rollout.top_p=0.9", "rollout.top_p must be 1 in training"),
         ("algorithm.top_entropy=1", "algorithm.top_entropy must be less than 1, not 1"),

@@ -13,6 +13,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.evaluation.curves import STEPS, ArmAtEnd
 from rlvr_cli.evaluation.estimators import crossed_difference, least_seen, student
 from rlvr_cli.program.ablate import Wishes, plan_of, try_functions
+from rlvr_cli.program.resolve import load
 from rlvr_cli.runs import ablation
 from rlvr_cli.runs.ablation import run_figures
 from rlvr_cli.show.ablation import arms_as_csv, of_arms, publish_ablation, show_ablation
@@ -182,6 +183,28 @@ def test_what_could_be_seen_is_said_once_two_seeds_have_ended(tmp_path):
     answers = plan.arms["dapo"].eval.samples
     least = least_seen([0.5] * 4, answers, 5)
     assert f"not less than {least:.3f} in pass@1 with 5 seeds" in screen.said[-1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "algo=ppo lora.rank=4",
+        "algorithm.advantage=my.py:f algorithm.advantage.scale=2",
+        "'reward.functions=[my.py]'",
+        "algorithm.filter=none 'algorithm.kl=0.5'",
+    ],
+)
+def test_a_run_reads_the_very_configuration_of_its_arm(tmp_path, settings):
+    wishes = Wishes(
+        arms={"mine": settings}, data="problems.yaml", set=["rollout.ends=[x]"], steps=2
+    )
+    plan = plan_of(wishes, tmp_path)
+    for arm, seed in plan.runs:
+        config = plan.config(arm, seed)
+        file, out, _ = ablation._begin(plan.directory(arm, seed), config)
+        assert out == f"--out={tmp_path}/{arm}-{seed}"
+        read = load("train", {}, file=Path(file.removeprefix("--config=")))
+        assert (read, read.seed, read.threads) == (config, seed, 1)
 
 
 @pytest.mark.parametrize(

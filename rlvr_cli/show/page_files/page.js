@@ -82,51 +82,49 @@ function legend() {
 // Responses: filters, search, order, and a list that holds only the rows in sight.
 let shown = [];
 let chosen = -1;
-const text = (row) => row[6];
-const group = (row) => DATA.groups[row[0]];
-const problem = (row) => DATA.problems[group(row)[3]];
-const steps = [...new Set(DATA.groups.map((one) => one[1]))].sort((a, b) => a - b);
+const group = (row) => DATA.groups[row.group];
+const problem = (row) => DATA.problems[group(row).problem];
+const steps = [...new Set(DATA.groups.map((one) => one.step))].sort((a, b) => a - b);
 const ORDERS = {
   "as sampled": null,
-  "wrong first": (a, b) => (a[2] === "correct") - (b[2] === "correct"),
-  "longest first": (a, b) => b[3] - a[3],
-  "shortest first": (a, b) => a[3] - b[3],
-  "highest advantage": (a, b) => (b[5] ?? -Infinity) - (a[5] ?? -Infinity),
-  "single tokens first": (a, b) => !a[8] - !b[8],
-  "lowest advantage": (a, b) => (a[5] ?? Infinity) - (b[5] ?? Infinity),
+  "wrong first": (a, b) => (a.verdict === "correct") - (b.verdict === "correct"),
+  "longest first": (a, b) => b.n_tokens - a.n_tokens,
+  "shortest first": (a, b) => a.n_tokens - b.n_tokens,
+  "highest advantage": (a, b) => (b.advantage ?? -Infinity) - (a.advantage ?? -Infinity),
+  "single tokens first": (a, b) => !a.tokens - !b.tokens,
+  "lowest advantage": (a, b) => (a.advantage ?? Infinity) - (b.advantage ?? Infinity),
 };
 // Tokens: orange below, blue above, as strong as the figure is far from its middle.
 const SHADES = {
-  "log-probability": [(value) => value / 5, "orange: unlikely, fully at -5 nats and less"],
-  ratio: [(value) => Math.sign(value - 1) * Math.sqrt(Math.abs(Math.log(value)) / 0.25), "blue: likelier than when sampled, orange: less likely, fully at a ratio of 1.28 or 0.78; 1 where no update came before"],
-  advantage: [(value) => value / 2, "blue: made likelier, orange: less likely, fully at 2 or -2"],
-  entropy: [(value) => value / 2, "blue: undecided, fully at 2 nats and more"],
+  "log-probability": { figure: "logprob", strength: (value) => value / 5, legend: "orange: unlikely, fully at -5 nats and less" },
+  ratio: { figure: "ratio", strength: (value) => Math.sign(value - 1) * Math.sqrt(Math.abs(Math.log(value)) / 0.25), legend: "blue: likelier than when sampled, orange: less likely, fully at a ratio of 1.28 or 0.78; 1 where no update came before" },
+  advantage: { figure: "advantage", strength: (value) => value / 2, legend: "blue: made likelier, orange: less likely, fully at 2 or -2" },
+  entropy: { figure: "entropy", strength: (value) => value / 2, legend: "blue: undecided, fully at 2 nats and more" },
 };
 function tokens(row, color) {
-  const [texts, ...figures] = row[8], names = Object.keys(SHADES), shown_ = figures[names.indexOf(color)];
-  const spans = texts.map((piece, at) => {
+  const shade = SHADES[color], figures = row.tokens, values = figures[shade.figure];
+  const spans = figures.text.map((piece, at) => {
     const span = make("span", piece, "token");
-    if (!shown_) {
+    if (!values) {
       span.title = "not passed by the update, since its advantages are 0: no figures";
       return span;
     }
-    const strength = Math.max(-1, Math.min(1, SHADES[color][0](shown_[at])));
-    if (figures[4][at]) span.classList.add("clipped");
+    const strength = Math.max(-1, Math.min(1, shade.strength(values[at])));
+    if (figures.clipped[at]) span.classList.add("clipped");
     span.style.backgroundColor = `rgba(${strength < 0 ? "224, 138, 30" : "47, 126, 216"}, ${(Math.abs(strength) * 0.6).toFixed(2)})`;
-    span.title = names.map((name, place) => `${name} ${number(figures[place][at])}`).join(", ") + (figures[4][at] ? ", clipped" : "");
+    span.title = Object.entries(SHADES).map(([name, { figure }]) => `${name} ${number(figures[figure][at])}`).join(", ") + (figures.clipped[at] ? ", clipped" : "");
     return span;
   });
-  return texts.length < row[3] ? [...spans, make("span", ` … (${texts.length} of ${row[3]} tokens were kept)`, "thought")] : spans;
+  return figures.text.length < row.n_tokens ? [...spans, make("span", ` … (${figures.text.length} of ${row.n_tokens} tokens were kept)`, "thought")] : spans;
 }
 function filter() {
   const step = +$("step").value, verdict = $("verdict").value, field = $("field").value, words = $("search").value.toLowerCase();
   $("stepname").textContent = step ? `step ${steps[step - 1]}` : "all steps";
   shown = [];
   DATA.rows.forEach((row, at) => {
-    const [run, where] = group(row);
-    if (hidden.has(run) || (step && where !== steps[step - 1]) || (verdict && row[2] !== verdict)) return;
-    if (field && !problem(row)[3].includes(field)) return;
-    if (words && !`${text(row)}\n${problem(row)[0]}\n${problem(row)[1]}`.toLowerCase().includes(words)) return;
+    if (hidden.has(group(row).run) || (step && group(row).step !== steps[step - 1]) || (verdict && row.verdict !== verdict)) return;
+    if (field && !problem(row).fields.includes(field)) return;
+    if (words && !`${row.response}\n${problem(row).id}\n${problem(row).problem}`.toLowerCase().includes(words)) return;
     shown.push(at);
   });
   const order = ORDERS[$("order").value];
@@ -139,10 +137,10 @@ function draw() {
   const list = $("list"), first = Math.max(0, Math.floor(list.scrollTop / ROW) - 10);
   $("space").style.height = `${shown.length * ROW}px`;
   const rows = shown.slice(first, first + Math.ceil(list.clientHeight / ROW) + 20).map((at, place) => {
-    const row = DATA.rows[at], [, step, place_] = group(row);
+    const row = DATA.rows[at], { step, number: groupNumber } = group(row);
     const line = make("button", null, at === chosen ? "row on" : "row",
-      make("span", step ? `step ${step} group ${place_}` : problem(row)[0]), make("span", row[2], row[2]), make("span", `${row[3]} tokens`),
-      make("span", row[5] === null ? "" : `adv ${number(row[5])}`), make("span", text(row).slice(0, 300)));
+      make("span", step ? `step ${step} group ${groupNumber}` : problem(row).id), make("span", row.verdict, row.verdict), make("span", `${row.n_tokens} tokens`),
+      make("span", row.advantage === null ? "" : `adv ${number(row.advantage)}`), make("span", row.response.slice(0, 300)));
     line.style.top = `${(first + place) * ROW}px`;
     line.addEventListener("click", () => open(at));
     return line;
@@ -153,18 +151,18 @@ function open(at) {
   chosen = at;
   if (at < 0) return;
   const color = $("color").value;
-  const row = DATA.rows[at], [run, step, place, , fate] = group(row), [id, asked, gold] = problem(row);
-  const all = DATA.rows.map((one, place_) => [one, place_]).filter(([one]) => one[0] === row[0]);
+  const row = DATA.rows[at], { run, step, number: groupNumber, fate } = group(row), { id, problem: question, answer } = problem(row);
+  const all = DATA.rows.filter((one) => one.group === row.group);
   const explained = "Underlined: the bound of the ratio was at work. Point at a token, or touch it, for its figures.";
-  $("legend").textContent = color ? (all.some(([one]) => one[8]) ? `${color}: ${SHADES[color][1]}. ${explained}` : 'No single tokens are kept of this group; the order "single tokens first" has some.') : "";
+  $("legend").textContent = color ? (all.some((one) => one.tokens) ? `${color}: ${SHADES[color].legend}. ${explained}` : 'No single tokens are kept of this group; the order "single tokens first" has some.') : "";
   $("detail").replaceChildren(
-    make("h3", `${DATA.runs[run].name}${step ? `, step ${step}, group ${place}` : ""}: ${id}, gold ${gold}${fate ? `, ${fate}` : ""}`),
-    make("pre", asked),
-    ...all.map(([one, place_]) => {
-      const end = text(one).lastIndexOf("</think>"), cut = end < 0 ? 0 : end + 8;
-      return make("div", null, place_ === at ? "response on" : "response",
-        make("div", `sample ${one[1]}: ${one[2]} · ${one[7]} · reward ${number(one[4])} · advantage ${number(one[5])} · ${one[3]} tokens`, one[2]),
-        color && one[8] ? make("pre", null, "", ...tokens(one, color)) : make("pre", null, "", make("span", text(one).slice(0, cut), "thought"), text(one).slice(cut)));
+    make("h3", `${DATA.runs[run].name}${step ? `, step ${step}, group ${groupNumber}` : ""}: ${id}, gold ${answer}${fate ? `, ${fate}` : ""}`),
+    make("pre", question),
+    ...all.map((one) => {
+      const end = one.response.lastIndexOf("</think>"), cut = end < 0 ? 0 : end + 8;
+      return make("div", null, one === row ? "response on" : "response",
+        make("div", `sample ${one.sample}: ${one.verdict} · ${one.reason} · reward ${number(one.reward)} · advantage ${number(one.advantage)} · ${one.n_tokens} tokens`, one.verdict),
+        color && one.tokens ? make("pre", null, "", ...tokens(one, color)) : make("pre", null, "", make("span", one.response.slice(0, cut), "thought"), one.response.slice(cut)));
     }));
   draw();
 }
@@ -176,11 +174,11 @@ $("note").textContent = DATA.note;
 $("tables").append(...DATA.tables.flatMap((lines) => [table(lines), make("p", " ")]));
 $("glossary").append(...Object.entries(DATA.words).flatMap(([name, meaning]) => [make("dt", name), make("dd", meaning)]));
 $("step").max = steps[0] ? steps.length : 0;
-options("verdict", [...new Set(DATA.rows.map((row) => row[2]))].sort(), "all verdicts");
-options("field", [...new Set(DATA.problems.flatMap((one) => one[3]))].sort(new Intl.Collator("en", { numeric: true }).compare), "all problems");
+options("verdict", [...new Set(DATA.rows.map((row) => row.verdict))].sort(), "all verdicts");
+options("field", [...new Set(DATA.problems.flatMap((one) => one.fields))].sort(new Intl.Collator("en", { numeric: true }).compare), "all problems");
 $("order").append(...Object.keys(ORDERS).map((name) => make("option", name)));
 options("color", Object.keys(SHADES), "no color of tokens");
-$("color").hidden = !DATA.rows.some((row) => row[8]);
+$("color").hidden = !DATA.rows.some((row) => row.tokens);
 $("color").addEventListener("input", () => open(chosen));
 $("detail").addEventListener("click", (event) => { if (event.target.title) $("legend").textContent = `${event.target.textContent.trim()}: ${event.target.title}`; });
 for (const id of ["step", "verdict", "field", "search", "order"]) $(id).addEventListener("input", filter);
