@@ -125,7 +125,7 @@ def drawing(
 ) -> Drawing:
     """Describe the panels: pass@1 over each axis, another figure over steps, and differences.
 
-    What was measured in no run has no panel.
+    What no run has measured twice has no panel.
     """
     panels = []
     for axis in AXES:
@@ -173,17 +173,17 @@ def _panel(
     is_share: bool = False,
     has_zero_line: bool = False,
 ) -> Panel | None:
-    """Return a panel whose axes have the range of the data, or None without any data."""
+    """Return a panel whose axes have the range of the data, or None without a line to draw."""
     arms = []
     for number, (arm, of_arm) in enumerate(curves.items()):
         measured = [of_seed for of_seed in of_arm if of_seed]
         if measured:
             arms.append(ArmCurves(arm=arm, color=_color(number), curves=measured))
     points = [point for arm in arms for point in chain.from_iterable(arm.curves)]
-    if not points:
-        return None
     xs = [x for x, _ in points]
     ys = [y for _, y in points]
+    if len(set(xs)) < 2:
+        return None
     if has_zero_line:
         ys.append(0.0)
     margin = _MARGIN * ((max(ys) - min(ys)) or 1.0)
@@ -197,7 +197,7 @@ def _panel(
         x_label=x_label,
         y_label=y_label,
         arms=arms,
-        x=ticks(min(xs), max(xs) if max(xs) > min(xs) else min(xs) + 1.0),
+        x=ticks(min(xs), max(xs)),
         y=ticks(low, high),
         has_zero_line=has_zero_line,
     )

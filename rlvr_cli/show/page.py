@@ -28,7 +28,7 @@ from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import TOKEN_FIGURES
-from rlvr_cli.evaluation.picture import as_svg
+from rlvr_cli.evaluation.picture import COLORS, as_svg
 from rlvr_cli.runs.stored import StoredTokens
 from rlvr_cli.show.ablation import Findings, findings
 from rlvr_cli.show.screen import pass_at_1_table, settings_table, short_names, truncate
@@ -255,6 +255,7 @@ def page_data(sources: Sequence[Source], ablation: Findings | None = None) -> Js
         "glossary": glossary,
         "limits": limits,
         "fates": _FATES,
+        "colors": COLORS,
         "words": glossary | words,
     }
 

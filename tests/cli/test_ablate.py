@@ -117,7 +117,8 @@ def test_the_ladder_goes_from_grpo_to_the_preset_of_dapo():
 
 def test_an_arm_may_be_an_algorithm_or_flags_of_train(tmp_path):
     wishes = merged(
-        Wishes(base="grpo"), arms=["dapo", "slow: --lr 1e-6 --prompts=4", "both: --lr 1e-6 algorithm.filter=mixed"]
+        Wishes(base="grpo"),
+        arms=["dapo", "slow: --lr 1e-6 --prompts=4", "both: --lr 1e-6 algorithm.filter=mixed"],
     )
     assert wishes.arms["dapo"] == "algo=dapo"
     arms = plan_of(wishes, tmp_path).arms

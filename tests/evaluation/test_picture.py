@@ -21,12 +21,13 @@ from rlvr_cli.evaluation.picture import (
 
 
 def run(seconds: float, tokens: int, last: float) -> MeasuredRun:
-    """A run of ten steps that begins at a pass@1 of 0.25, with an entropy of 0.5 at step 5."""
+    """A run of ten steps that begins at a pass@1 of 0.25, with an entropy of 0.5 in two steps."""
     measured = [
         Point(step=0, seconds=0.0, tokens=0, pass_at_1=0.25),
         Point(step=10, seconds=seconds, tokens=tokens, pass_at_1=last),
     ]
-    return MeasuredRun(measured, [StepFigures(5, update=UpdateFigures(entropy=0.5))])
+    steps = [StepFigures(step, update=UpdateFigures(entropy=0.5)) for step in (5, 10)]
+    return MeasuredRun(measured, steps)
 
 
 RUNS = {
@@ -68,6 +69,15 @@ def test_axes_have_the_range_of_the_data_with_round_marks(figure):
     drawn = as_svg(figure.only("steps"))
     texts = [element.text for element in ElementTree.fromstring(drawn).iter() if element.text]
     assert {"steps", "pass@1", "0", "10", "0.4", "0.8"} <= set(map(str.strip, texts))
+
+
+def test_what_is_measured_once_has_no_panel():
+    once = {"base": [MeasuredRun(SEEDS["base"][0].measured, SEEDS["base"][0].steps[:1])]}
+    assert [panel.name for panel in drawing(once, "entropy").panels] == [
+        "steps",
+        "seconds",
+        "tokens",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 "use strict";
 // Text from models reaches the page only as textContent.
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const COLORS = ["#2f7ed8", "#e08a1e", "#2ca66f", "#b04fc4", "#1aa6b7", "#d64550", "#8a7b3f", "#7a7f87"];
+const COLORS = DATA.colors;
 const ROW = 28;
 const $ = (id) => document.getElementById(id);
 const make = (tag, text, name, ...children) => {
