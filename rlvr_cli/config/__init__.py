@@ -29,6 +29,7 @@ __all__ = [
     "as_yaml",
     "flag_layer",
     "flags_of",
+    "flat_settings",
     "in_order",
     "layer",
     "overrides",
@@ -257,6 +258,11 @@ def _preset(algo: object) -> Flat:
         name = shortened(algo) if isinstance(algo, str) else format_value(algo)
         raise UserError(f"--algo {name}: no such algorithm; choose from {', '.join(ALGORITHMS)}")
     return dict(leaves({"algo": algo, "algorithm": ALGORITHMS[algo].model_dump()}))
+
+
+def flat_settings(config: Config) -> Flat:
+    """Return the settings of a configuration by dotted name, as JSON values."""
+    return dict(leaves(config.model_dump(mode="json")))
 
 
 def as_yaml(config: Config, include: JsonObject | None = None) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.algorithm.parts import load_parts
-from rlvr_cli.config import SETTINGS, Config, flags_of
+from rlvr_cli.config import SETTINGS, Config, flags_of, flat_settings
 from rlvr_cli.config.overlay import foreign_answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
@@ -24,7 +24,6 @@ from rlvr_cli.core.files import (
     writing,
 )
 from rlvr_cli.core.limits import usable_cores
-from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.yaml_text import LARGEST_YAML, read_yaml
 from rlvr_cli.evaluation.curves import Figure
@@ -277,8 +276,8 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
     """Raise UserError for an arm that changes nothing, or what a comparison holds equal."""
     if arm == base:
         raise UserError(f"arm {name}: it changes nothing of {base_name}")
-    arm_values = dict(leaves(arm.model_dump(mode="json")))
-    base_values = dict(leaves(base.model_dump(mode="json")))
+    arm_values = flat_settings(arm)
+    base_values = flat_settings(base)
     for key in {**base_values, **arm_values}:
         is_method = key in _METHOD or not key.startswith(_EQUAL)
         if not is_method and arm_values.get(key) != base_values.get(key):

@@ -185,15 +185,16 @@ def texts_of_problem(problem: str, gold: str) -> dict[str, str]:
     formulas = _FORMULA.findall(problem)
     texts = {"problem": problem}
     if numbers:
-        texts["first"] = numbers[0]
-        texts["last"] = numbers[-1]
-        texts["all"] = ", ".join(numbers)
-        texts["sum"] = " + ".join(numbers)
-        texts["product"] = r" \times ".join(numbers)
-        texts["quotient"] = "/".join(numbers[-2:])
+        texts.update(
+            first=numbers[0],
+            last=numbers[-1],
+            all=", ".join(numbers),
+            sum=" + ".join(numbers),
+            product=r" \times ".join(numbers),
+            quotient="/".join(numbers[-2:]),
+        )
     if formulas:
-        texts["formula"] = formulas[-1]
-        texts["formulas"] = ", ".join(formulas)
+        texts.update(formula=formulas[-1], formulas=", ".join(formulas))
     echoes = [formula for formula in formulas if is_echo(formula, problem, gold)]
     if echoes:
         texts["echo"] = echoes[-1].strip().rstrip(".,")
@@ -211,14 +212,18 @@ def texts_of_gold(gold: str) -> dict[str, str]:
     if _DECIMAL.fullmatch(gold):
         value = Fraction(gold)
         sign = "-" if value < 0 else ""
-        texts["zero"] = f"{gold}0"
-        texts["fraction"] = rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}"
-        texts["digits"] = gold.replace(".", "")
+        texts.update(
+            zero=f"{gold}0",
+            fraction=rf"{sign}\frac{{{abs(value.numerator)}}}{{{value.denominator}}}",
+            digits=gold.replace(".", ""),
+        )
     parts = _FRACTION.fullmatch(gold)
     if parts:
-        texts["slash"] = f"{parts[1]}{parts[2]}/{parts[3]}"
-        texts["large"] = gold.replace("frac", "dfrac")
-        texts["digits"] = "".join(parts.groups())
+        texts.update(
+            slash=f"{parts[1]}{parts[2]}/{parts[3]}",
+            large=gold.replace("frac", "dfrac"),
+            digits="".join(parts.groups()),
+        )
     if _PAIR.fullmatch(gold):
         texts["digits"] = _NOT_DIGITS.sub("", gold)
     if _INTEGER.fullmatch(gold) or _DECIMAL.fullmatch(gold):

@@ -20,7 +20,7 @@ from typing import Annotated
 import yaml
 from pydantic import Field
 
-from rlvr_cli.config import Config, as_yaml, resolve, run_layer
+from rlvr_cli.config import Config, as_yaml, flat_settings, resolve, run_layer
 from rlvr_cli.config.built_in import TEMPLATES
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.core.errors import UserError
@@ -34,7 +34,6 @@ from rlvr_cli.core.files import (
     write_atomically,
 )
 from rlvr_cli.core.jsonl import bounded_lines, parse_json
-from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.step_figures import StepFigures, values_of
 from rlvr_cli.core.stored import Stored
 from rlvr_cli.core.text import format_value, plural
@@ -144,8 +143,8 @@ def deviation_from_plan(planned: Config, stored: Config) -> str:
 
     Return "" if they agree. A run has decided what the plan leaves open.
     """
-    stored_values = dict(leaves(stored.model_dump(mode="json")))
-    for name, value in leaves(planned.model_dump(mode="json")):
+    stored_values = flat_settings(stored)
+    for name, value in flat_settings(planned).items():
         if name == "data.prompt" and value is not None and value not in TEMPLATES:
             value = template_text(value)
         is_open = value == "auto" or (value is None and name in _DECIDED)

@@ -15,12 +15,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from rlvr_cli.config import MODEL_SETTINGS, Config, as_yaml, setting_at
+from rlvr_cli.config import MODEL_SETTINGS, Config, as_yaml, flat_settings, setting_at
 from rlvr_cli.core import files
 from rlvr_cli.core.carried import CarriedGroup
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, parse_json
-from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.stored import Count, Finite, Stored
 from rlvr_cli.core.text import first_mistake, format_value, one_line
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
@@ -334,7 +333,7 @@ def computing_settings(config: Config) -> JsonObject:
     Paths, and settings that a resumed run may change, are left out. So are empty mappings and
     lists: a setting of a later version makes a difference only once it is used.
     """
-    values = dict(leaves(config.model_dump(mode="json")))
+    values = flat_settings(config)
     fixed = set()
     for key in values:
         setting = setting_at(key)

@@ -10,11 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlvr_cli.config import Config
+from rlvr_cli.config import Config, flat_settings
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, refuse_links, write_atomically
 from rlvr_cli.core.jsonl import JsonObject
-from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.step_figures import HeldOut, StepFigures, held_out_row
 from rlvr_cli.core.text import one_line
 from rlvr_cli.core.types import Response
@@ -137,7 +136,7 @@ class Mirrors:
         self.run = run
         self.has_failed = False
         self.clients: dict[str, Client] = {}
-        settings = dict(leaves(config.model_dump(mode="json")))
+        settings = flat_settings(config)
         path = run / _ID
         for tracker in trackers:
             with self._guarded(tracker):

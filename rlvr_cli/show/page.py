@@ -17,7 +17,6 @@ from importlib import resources
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import NotRequired, TypedDict
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.steps import held_out_names
@@ -99,52 +98,19 @@ def page(sources: Sequence[Source], ablation: Findings | None = None) -> str:
     return re.sub(r"@\{(.+?)\}", lambda match: filled[match[1]], filled["page.html"])
 
 
-class PageProblem(TypedDict):
-    """A problem in the page."""
-
-    id: str
-    problem: str
-    answer: str
-    fields: list[str]
-    """Its short fields, as `name: value`."""
-
-
-class PageGroup(TypedDict):
-    """A group in the page."""
-
-    run: int
-    step: int
-    number: int
-    problem: NotRequired[int]
-    """The index of its problem, once the problems of the page are known."""
-    fate: str
-
-
-class PageResponse(TypedDict):
-    """A response in the page."""
-
-    group: NotRequired[int]
-    """The index of its group, once the groups of the page are known."""
-    sample: int
-    verdict: str
-    n_tokens: int
-    reward: float | None
-    advantage: float | None
-    response: str
-    reason: str
-    tokens: NotRequired[JsonObject]
-    """The texts of its tokens and their figures, a list each, or None without a figure."""
-
-
 @dataclass(frozen=True)
 class _Entry:
     """A group with its problem and its responses, as the page has them."""
 
     place: float
     """The place in the even sample, in [0, 1)."""
-    group: PageGroup
-    problem: PageProblem
-    responses: list[PageResponse]
+    group: JsonObject
+    """Its run, step, number and fate."""
+    problem: JsonObject
+    """Its id, problem, answer, and its short fields, each as `name: value`."""
+    responses: list[JsonObject]
+    """Each has sample, verdict, n_tokens, reward, advantage, response and reason, and with stored
+    tokens also their texts and figures, a list each, or None for a figure that is not stored."""
 
     @cached_property
     def size(self) -> int:
@@ -288,18 +254,15 @@ def _in_tables(entries: Sequence[_Entry]) -> JsonObject:
 
     A group has the index of its problem, and a row that of its group.
     """
-    problems: list[PageProblem] = []
     numbers: dict[str, int] = {}
-    groups: list[PageGroup] = []
-    rows: list[PageResponse] = []
+    groups: list[JsonObject] = []
+    rows: list[JsonObject] = []
     in_order = itemgetter("run", "step", "number")
     for entry in sorted(entries, key=lambda entry: in_order(entry.group)):
-        number = numbers.setdefault(json.dumps(entry.problem), len(problems))
-        if number == len(problems):
-            problems.append(entry.problem)
+        number = numbers.setdefault(json.dumps(entry.problem), len(numbers))
         rows += [{**response, "group": len(groups)} for response in entry.responses]
         groups.append({**entry.group, "problem": number})
-    return {"problems": problems, "groups": groups, "rows": rows}
+    return {"problems": list(map(json.loads, numbers)), "groups": groups, "rows": rows}
 
 
 def _groups_with_tokens(source: Source) -> Iterator[tuple[StoredGroup, Sequence[StoredTokens]]]:
@@ -357,7 +320,7 @@ def _entry(place: float, run: int, group: StoredGroup, tokens: Sequence[StoredTo
         texts = [printable(text)[:_LONGEST_TOKEN] for text in stored.text]
         figures = stored.figures or dict.fromkeys(TOKEN_FIGURES)  # null if it was not passed
         tokens_by_sample[stored.sample] = {"text": texts, **figures}
-    rows: list[PageResponse] = []
+    rows: list[JsonObject] = []
     for response in group.members:
         reward = response.reward
         advantage = None
@@ -365,27 +328,27 @@ def _entry(place: float, run: int, group: StoredGroup, tokens: Sequence[StoredTo
         if score is not None:
             reward = score.reward
             advantage = None if score.advantage is None else round(score.advantage, 4)
-        row = PageResponse(
-            sample=response.sample,
-            verdict=str(response.verdict),
-            n_tokens=response.n_tokens or 0,
-            reward=reward,
-            advantage=advantage,
-            response=_short(response.text),
-            reason=_short(reason(response)),
-        )
+        row: JsonObject = {
+            "sample": response.sample,
+            "verdict": response.verdict,
+            "n_tokens": response.n_tokens or 0,
+            "reward": reward,
+            "advantage": advantage,
+            "response": _short(response.text),
+            "reason": _short(reason(response)),
+        }
         if response.sample in tokens_by_sample:
             row["tokens"] = tokens_by_sample[response.sample]
         rows.append(row)
     return _Entry(
         place,
-        PageGroup(run=run, step=group.step, number=group.number, fate=group.fate),
-        PageProblem(
-            id=_short(problem.id),
-            problem=_short(problem.problem or None),
-            answer=_short(problem.answer),
-            fields=fields,
-        ),
+        {"run": run, "step": group.step, "number": group.number, "fate": group.fate},
+        {
+            "id": _short(problem.id),
+            "problem": _short(problem.problem or None),
+            "answer": _short(problem.answer),
+            "fields": fields,
+        },
         rows,
     )
 

@@ -9,12 +9,11 @@ from pathlib import Path
 
 from rich.text import Text
 
-from rlvr_cli.config import run_layer
+from rlvr_cli.config import flat_settings, run_layer
 from rlvr_cli.console.display import Display, measured
 from rlvr_cli.console.steps import StepLines, held_out_names, measured_of, points, print_curves
 from rlvr_cli.console.tables import Table, cell, in_words, significance
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.settings import leaves
 from rlvr_cli.core.text import plural, printable, shortened
 from rlvr_cli.core.types import Response
 from rlvr_cli.evaluation.estimators import paired_difference, pass_at_k, pass_estimate
@@ -81,7 +80,7 @@ def list_runs(paths: Sequence[Path], display: Display) -> None:
 def settings_table(runs: Sequence[Source], names: Sequence[str] = ()) -> Table:
     """Tabulate the settings that are not the same in all runs, with a column for each. `names` are
     theirs, by default their numbers. Values that say nothing do not differ."""
-    configs = [dict(leaves(run.config.model_dump(mode="json"))) for run in runs if run.config]
+    configs = [flat_settings(run.config) for run in runs if run.config]
     lines = []
     for name in dict.fromkeys(name for config in configs for name in config):
         values = [config.get(name) for config in configs]
