@@ -171,6 +171,7 @@ def evaluate(
     against: File = None,
     by: Names | None = None,
     k: Numbers | None = None,
+    pairs: str = "first",
     judge: str = "rlvr",
     format: str | None = None,
     out: File = None,
@@ -183,7 +184,8 @@ def evaluate(
 
     `data` and `settings` are as in `train`, but rows are read to their end, whatever `limit` is.
     `data`, `model`, `by` and `k` may be one or several. `responses` are files of responses made
-    elsewhere, or such rows themselves, which are judged in place of a model's.
+    elsewhere, each `FILE` or `NAME=FILE`, or such rows themselves, which are judged in place of a
+    model's. `pairs` is `first` or `all`.
     The report is that of `report.json`, and each of its results also has its `rows`. With `format`
     "csv", "json" and so on the figures go to stdout, and with `show` their table to stderr.
     Raises the errors that `train` does.
@@ -200,6 +202,7 @@ def evaluate(
         format=format,
         assignments=set or (),
         is_command=isinstance(show, Display),
+        pairs=pairs,
     )
     flags = _flags(settings, "eval")
     display = _display(show)

@@ -174,7 +174,12 @@ def eval_(
         Texts, Option(help="Model to measure, as in train; repeat for several.")
     ] = None,
     responses: Annotated[
-        Texts, output(help="Judge responses from files or - instead of sampling.")
+        Texts,
+        output(
+            metavar="FILE|NAME=FILE",
+            help="Judge responses from a file or - instead of sampling; repeat for several. NAME "
+            "is the model's in tables.",
+        ),
     ] = None,
     against: Annotated[
         File,
@@ -183,6 +188,10 @@ def eval_(
             "compared with its first."
         ),
     ] = None,
+    pairs: Annotated[
+        Literal["first", "all"],
+        report(help="Compare results with the first, or all pairs, p corrected by Holm."),
+    ] = "first",
     by: Annotated[Texts, report(help="Also report figures by this field of the problems.")] = None,
     k: Annotated[
         Texts,
@@ -241,6 +250,7 @@ def eval_(
             against=against,
             by=by,
             k=k,
+            pairs=pairs,
             judge=judge,
             format=format,
             out=out,
@@ -310,6 +320,13 @@ def show(
     ] = False,
     track: options.Track = None,
     html: Annotated[File, output(help="Write an interactive page to this new file.")] = None,
+    picture: Annotated[
+        File, output(help="Draw an ablation's curves to this new .svg, .pdf or .png.")
+    ] = None,
+    panel: Annotated[
+        Text,
+        output(help="Draw this panel alone: steps, seconds, tokens, difference or the figure's."),
+    ] = None,
 ) -> None:
     """Show runs and results: live, later, beside one another, response by response.
 
@@ -321,6 +338,7 @@ def show(
       rlvr show runs/A --explain 30
       rlvr show runs/A --verdict bad_format | less
       rlvr show runs/A --html page.html
+      rlvr show runs/ablate-dapo-chains --picture figure.pdf --panel difference
       rlvr show results/mine --by level
     """
     with reported_errors("nothing is lost"):
@@ -337,20 +355,29 @@ def show(
             explain=explain,
             track=track,
             html=html,
+            picture=picture,
+            panel=panel,
         )
         show_sources(list(dict.fromkeys(sources or ())), options, Display(stderr=False))
 
 
-@app.command(cls=PlainCommand)
+@app.command(cls=PlainCommand, context_settings={"ignore_unknown_options": True})
 def ablate(
     data: Annotated[
         Texts,
-        Argument(metavar="DATA|PLAN", help="Problem sets as in train, or one plan in YAML."),
+        Argument(
+            metavar="DATA|PLAN",
+            help="Problem sets as in train, or one plan in YAML; flags of train are those of all "
+            "runs.",
+        ),
     ] = None,
     base: Annotated[
         Text, Option(help="Algorithm to compare with, or NAME: settings of it. Default: dapo.")
     ] = None,
-    arm: Annotated[Texts, Option(help="NAME: settings to change, with spaces between.")] = None,
+    arm: Annotated[
+        Texts,
+        Option(help="Algorithm, or NAME: settings or flags of train, with spaces between."),
+    ] = None,
     ladder: Annotated[
         Literal["dapo"] | None,
         Option(help="Take the arms of DAPO's paper, from GRPO up by one technique each."),
@@ -377,7 +404,8 @@ def ablate(
 
     \b
     Examples:
-      rlvr ablate --arm "low: algorithm.surrogate.high=0.2" --seeds 0,1,2,3
+      rlvr ablate --base grpo --arm dapo --lr 1e-4 --seeds 0,1,2,3
+      rlvr ablate --arm "low: algorithm.surrogate.high=0.2"
       rlvr ablate gsm8k --model MODEL --arm "no-filter: algorithm.filter=none"
       rlvr ablate --ladder dapo --seeds 0,1
       rlvr ablate plan.yaml --out runs/mine
@@ -390,6 +418,7 @@ def ablate(
         from rlvr_cli.core.errors import UserError
         from rlvr_cli.program import ablate as command
 
+        data, settings = command.settings_of_all(data or ())
         plan_file = f"recipes/ablations/ladder-{ladder}.yaml" if ladder else None
         if data and command.is_plan(data[0]):
             if len(data) > 1 or ladder:
@@ -403,7 +432,7 @@ def ablate(
             base=base,
             seeds=command.read_seeds(seeds),
             model=model,
-            sets=set_ or (),
+            sets=[*(set_ or ()), *settings],
             arms=arm or (),
         )
         plan = command.plan_of(wishes, out, steps)

@@ -114,7 +114,7 @@ def _show_any_form(entry: Entry, any_form: Estimate, display: Display) -> None:
 
 def show_paired(comparisons: Sequence[Comparison], display: Display) -> None:
     """Show how results of one command differ from their baselines, and in which conditions."""
-    display.result("paired", tables.PAIRED)
+    display.result("paired", tables.paired_in_words(comparisons))
     display.table(tables.differences(comparisons), is_result=True)
     for comparison in comparisons:
         model = comparison.model

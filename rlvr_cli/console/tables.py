@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import NamedTuple
 
 from rlvr_cli.core.figures import Estimate, Figures, PairedDifference
@@ -18,20 +17,19 @@ TABLE = "table"
 Table = list[Sequence[str]]
 """Rows of cells below a header."""
 OTHER_NAMES = "pass@1 over n responses is avg@n elsewhere, and cons@k is maj@k"
-PAIRED = (
-    "a result less its baseline on the same problems; p is not corrected for several comparisons"
-)
+_PAIRED = "a result less its baseline on the same problems"
 _TABULAR = r"""\begin{tabular}{%s}
 \toprule
-%s \\
+%s
 \midrule
 %s \\
 \bottomrule
 \end{tabular}"""
 """A table of LaTeX, from the letters of its columns, its header and its rows."""
+_NOISE = 0.05
+"""The p from which on a difference may be chance, as that of the intervals."""
+_ANY_FORM = "pass@1 in any form"
 _LONGEST_CELL = 32
-_DIGITS = len("0.433")
-"""The length of a share as tables print it."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +50,25 @@ class _Line:
         return self.entry.any_form if self.k == 1 else None
 
 
+class Figure(NamedTuple):
+    """A figure of a result: a metric at a k."""
+
+    metric: str
+    k: int
+
+    @property
+    def title(self) -> str:
+        """Return the header of its column."""
+        return f"{self.metric.replace('@k', f'@{self.k}')} [95 %]"
+
+    def of(self, entry: Entry) -> Estimate | None:
+        """Return the figure of a result, or None if it is not known."""
+        if self.metric == _ANY_FORM:
+            return entry.any_form
+        by_k = entry.figures.pass_at if self.metric == "pass@k" else entry.figures.cons_at
+        return by_k.get(self.k)
+
+
 LABELS: dict[str, Callable[[Entry], str]] = {
     "model": lambda entry: entry.model,
     "data": lambda entry: entry.data,
@@ -60,7 +77,7 @@ LABELS: dict[str, Callable[[Entry], str]] = {
 COLUMNS: dict[str, Callable[[_Line], str]] = {
     "model": lambda line: line.entry.model,
     "data": lambda line: line.entry.data,
-    "version": lambda line: str(line.entry.data_version or ""),
+    "version": lambda line: _later_version(line.entry.data_version),
     "k": lambda line: str(line.k),
     "problems": lambda line: str(counted(line.estimate)),
     "pass@k [95 %]": lambda line: in_words(line.estimate),
@@ -68,6 +85,8 @@ COLUMNS: dict[str, Callable[[_Line], str]] = {
     "pass@1 in any form [95 %]": lambda line: in_words(line.any_form),
 }
 """The columns of a table of results."""
+_HOLM = "p Holm"
+"""The column of p-values that are corrected for the number of pairs."""
 _DIFFERENCES = (
     "model",
     "data",
@@ -76,6 +95,7 @@ _DIFFERENCES = (
     "problems",
     "difference [95 %]",
     "p",
+    _HOLM,
     "better",
     "worse",
 )
@@ -94,7 +114,10 @@ _CSV = (
     "p",
     "better",
     "worse",
+    "p_holm",
 )
+_NO_COMPARISON = ("",) * 5
+"""The last cells of a row of CSV that is no difference."""
 _WORDS = ("model", "data", "baseline", "metric", "arm")
 """The columns of words, which LaTeX sets flush left."""
 _LATEX = str.maketrans(
@@ -123,6 +146,11 @@ _FORMULA = "=+-@\t\r\n＝＋－＠"
 _NUMBER = r"[+-]?\d[\d,]*(\.\d+)?([eE][+-]?\d+)?%?"
 _FIGURE = re.compile(rf"{_NUMBER}( ±{_NUMBER})?( \[{_NUMBER}, {_NUMBER}\])?", re.ASCII)
 """A number or an interval."""
+
+
+def _later_version(version: int | None) -> str:
+    """Return the version of a problem set, or nothing for the first one."""
+    return str(version) if version is not None and version > 1 else ""
 
 
 def by_k(entries: Sequence[Entry], names: Sequence[str] = tuple(COLUMNS)) -> Table:
@@ -167,14 +195,20 @@ def _without_empty_columns(table: Table) -> Table:
     return list(zip(*columns, strict=True))
 
 
-def differences(comparisons: Sequence[Comparison]) -> Table:
-    """Return a line for each comparison, metric and k, except cons@1, which is pass@1."""
-    table: Table = [_DIFFERENCES]
+def differences(
+    comparisons: Sequence[Comparison], figures: Sequence[Figure] | None = None
+) -> Table:
+    """Return a line for each comparison, metric and k, except cons@1, which is pass@1, or for each
+    of `figures`. The corrected p has a column if there is any."""
+    lines = []
     for comparison in comparisons:
         for metric, k, difference in _differences_of(comparison):
             if (metric, k) == ("cons@k", 1):
                 continue
-            table.append(
+            if figures is not None and Figure(metric, k) not in figures:
+                continue
+            corrected = difference.p_holm
+            lines.append(
                 [
                     comparison.model,
                     comparison.data,
@@ -183,11 +217,28 @@ def differences(comparisons: Sequence[Comparison]) -> Table:
                     str(difference.problems),
                     in_words(difference),
                     significance(difference.p),
+                    "" if corrected is None else significance(corrected),
                     str(difference.better),
                     str(difference.worse),
                 ]
             )
-    return table
+    table: Table = [_DIFFERENCES, *lines]
+    column = _DIFFERENCES.index(_HOLM)
+    if any(line[column] for line in lines):
+        return table
+    return [[*line[:column], *line[column + 1 :]] for line in table]
+
+
+def paired_in_words(comparisons: Sequence[Comparison]) -> str:
+    """Say what differences are, and for what their p is corrected."""
+    for comparison in comparisons:
+        for _, _, difference in _differences_of(comparison):
+            if difference.p_holm is not None:
+                return (
+                    f"{_PAIRED}; {_HOLM} is corrected for all pairs of a set, and the interval is "
+                    "that of p"
+                )
+    return f"{_PAIRED}; p is not corrected for several comparisons"
 
 
 def _differences_of(comparison: Comparison) -> Iterator[tuple[str, int, PairedDifference]]:
@@ -210,7 +261,7 @@ def _note(report: Report) -> str:
     """Return what is to be said of the tables of a report."""
     notes = [f"Names: {OTHER_NAMES}."]
     if report.comparisons:
-        notes.append(f"Differences: {PAIRED}.")
+        notes.append(f"Differences: {paired_in_words(report.comparisons)}.")
     for entry in report.entries:
         if entry.failed:
             count = plural(sum(entry.failed.values()), "response")
@@ -239,35 +290,128 @@ def _markdown(text: str) -> str:
 
 
 def as_latex(report: Report) -> str:
-    """Format the tables of a report in LaTeX, for a document that uses the package booktabs."""
+    """Format the tables of a report in LaTeX, for a document that uses the package booktabs.
+
+    The results have a row for each model: its pass@1, and cons@k at the largest k of all, or pass@k
+    and cons@k at each k that was asked for.
+    """
+    entries = report.entries
+    figures = _latex_figures(report)
     texts = [f"% {' '.join((report.command or '').split())}\n% {_note(report)}"]
-    for table in report_tables(report):
-        header, *rows = ([_latex(cell) for cell in line] for line in table)
-        if "baseline" not in header:
-            _embolden_best(rows, header.index("problems"))
-        texts.append(_tabular(header, rows))
+    texts.append(_latex_results(report, figures))
+    for field in entries[0].by:
+        texts.append(table_as_latex(by_field(entries, field, tuple(LABELS))))
+    if report.comparisons:
+        texts.append(table_as_latex(differences(report.comparisons, figures)))
     return "\n\n".join(texts)
 
 
-def _tabular(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    columns = "".join("l" if name in _WORDS else "r" for name in header)
-    lines = " \\\\\n".join(" & ".join(row) for row in rows)
-    return _TABULAR % (columns, " & ".join(header), lines)
+def _latex_figures(report: Report) -> list[Figure]:
+    """Return the columns of figures in a table of results that some entry has."""
+    entries = report.entries
+    ks = [k for k in report.ks if k > 1]
+    if not ks:
+        common = set.intersection(*(set(entry.ks) for entry in entries)) - {1}
+        known = [k for k in common if any(entry.figures.cons_at.get(k) for entry in entries)]
+        ks = sorted(known)[-1:]
+    columns = [Figure("pass@k", 1), Figure(_ANY_FORM, 1)]
+    for k in sorted(ks):
+        if report.ks:
+            columns.append(Figure("pass@k", k))
+        columns.append(Figure("cons@k", k))
+    return [
+        figure
+        for figure in columns
+        if figure == columns[0] or any(figure.of(entry) is not None for entry in entries)
+    ]
 
 
-def _embolden_best(rows: Sequence[list[str]], count: int) -> None:
-    """Embolden the best of the results on a set at a k or level, if one is above all others as
-    printed, and all are of equally many problems. The k or level is in the column before `count`,
-    which has the number of problems."""
-    set_and_k = itemgetter(1, count - 1)
-    for group in by_key(rows, set_and_k).values():
-        if len({row[count] for row in group}) == 1 < len(group):
-            for column in range(count + 1, len(group[0])):
-                *_, second, best = sorted(group, key=itemgetter(column))
-                if any(" of " in row[column] for row in group):
-                    continue  # fewer problems have as many responses
-                if best[column][:_DIGITS] > second[column][:_DIGITS]:
-                    best[column] = re.sub(r"^\S+", r"\\textbf{\g<0>}", best[column])
+def _latex_results(report: Report, figures: Sequence[Figure]) -> str:
+    """Write the results of each model in a row, with a group of columns for each problem set.
+
+    Models that each have a set of their own, such as their files, share the columns, and a column
+    names the set.
+    """
+    entries = report.entries
+    models = by_key(entries, lambda entry: entry.model)
+    sets = list(by_key(entries, lambda entry: entry.data))
+    is_shared = len(models) == len(entries) and len(sets) > 1
+    groups = [list(entries)] if is_shared else list(by_key(entries, LABELS["data"]).values())
+    titles = ["model", "data"] if is_shared else ["model"]
+    header = [*titles, *([figure.title for figure in figures] * len(groups))]
+    rows = []
+    for model, entries_of_model in models.items():
+        row = [_latex(model)]
+        if is_shared:
+            row.append(_latex(entries_of_model[0].data))
+        for group in groups:
+            entry = next((entry for entry in group if entry.model == model), None)
+            row += [_latex_figure(entry, figure, group, report.paired) for figure in figures]
+        rows.append(row)
+    head = [] if is_shared else [_latex_groups(groups, len(figures))]
+    head.append(" & ".join(map(_latex, header)) + r" \\")
+    letters = "l" * len(titles) + "r" * len(figures) * len(groups)
+    return _TABULAR % (letters, "\n".join(head), _latex_rows(rows))
+
+
+def _latex_groups(groups: Sequence[Sequence[Entry]], width: int) -> str:
+    """Write the line above the header that names the problem set of each group of columns."""
+    cells = [""]
+    rules = []
+    for number, group in enumerate(groups):
+        title = f"{group[0].data}, {plural(_problems_of(group), 'problem')}"
+        cells.append(rf"\multicolumn{{{width}}}{{c}}{{{_latex(title)}}}")
+        first = 2 + number * width
+        rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
+    return " & ".join(cells) + " \\\\\n" + " ".join(rules)
+
+
+def _problems_of(group: Sequence[Entry]) -> int:
+    """Return the number of problems of a set that any result has."""
+    return max(entry.figures.problems for entry in group)
+
+
+def _latex_figure(
+    entry: Entry | None,
+    figure: Figure,
+    group: Sequence[Entry],
+    paired: Sequence[Comparison],
+) -> str:
+    """Write a figure of a result, in bold if it is better than each other one of its group beyond
+    the noise, and with the number of its problems if others have more."""
+    estimate = None if entry is None else figure.of(entry)
+    if entry is None or estimate is None:
+        return "-"
+    text = in_words(estimate)
+    if estimate.problems < _problems_of(group):
+        text += f" of {estimate.problems}"
+    text = _latex(text)
+    rivals = [rival for rival in group if rival is not entry and figure.of(rival) is not None]
+    if rivals and all(_is_better(entry, rival, figure, paired) for rival in rivals):
+        text = re.sub(r"^\S+", r"\\textbf{\g<0>}", text)
+    return text
+
+
+def _is_better(entry: Entry, rival: Entry, figure: Figure, paired: Sequence[Comparison]) -> bool:
+    """Return whether a comparison shows that a result is better than another beyond the noise."""
+    sides = [(entry.model, entry.data), (rival.model, rival.data)]
+    for comparison in paired:
+        compared = [
+            (comparison.model, comparison.data),
+            (comparison.against, comparison.against_data),
+        ]
+        if sorted(compared) != sorted(sides):
+            continue
+        for metric, k, difference in _differences_of(comparison):
+            if figure == Figure(metric, k):
+                p = difference.p if difference.p_holm is None else difference.p_holm
+                sign = 1 if compared == sides else -1
+                return p < _NOISE and sign * difference.value > 0
+    return False
+
+
+def _latex_rows(rows: Iterable[Sequence[str]]) -> str:
+    return " \\\\\n".join(" & ".join(row) for row in rows)
 
 
 def _latex(cell: str) -> str:
@@ -281,7 +425,8 @@ def _latex(cell: str) -> str:
 def table_as_latex(table: Table) -> str:
     """Format a table in LaTeX, for a document that uses the package booktabs."""
     header, *rows = ([_latex(cell) for cell in line] for line in table)
-    return _tabular(header, rows)
+    letters = "".join("l" if name in _WORDS else "r" for name in header)
+    return _TABULAR % (letters, _latex_rows([header]) + r" \\", _latex_rows(rows))
 
 
 def csv_text(rows: Iterable[Sequence[object]]) -> str:
@@ -311,7 +456,8 @@ def _csv_rows(report: Report) -> Iterator[Sequence[object]]:
         labels = _Labels(entry.model, entry.data)
         yield from _long_rows(entry.figures, labels)
         if entry.any_form is not None:
-            yield _long_row("pass@k in any form", 1, entry.any_form, labels)
+            row = _long_row("pass@k in any form", 1, entry.any_form, labels)
+            yield [*row, *_NO_COMPARISON]
         yield from _shares(entry.figures, labels)
         for field, parts in entry.by.items():
             for level, part in parts.items():
@@ -322,8 +468,9 @@ def _csv_rows(report: Report) -> Iterator[Sequence[object]]:
         labels = _Labels(comparison.model, comparison.data)
         for metric, k, difference in _differences_of(comparison):
             row = _long_row(f"difference {metric}", k, difference, labels)
-            row[-4:] = [comparison.baseline, difference.p, difference.better, difference.worse]
-            yield row
+            signs = [difference.p, difference.better, difference.worse]
+            corrected = "" if difference.p_holm is None else difference.p_holm
+            yield [*row, comparison.baseline, *signs, corrected]
 
 
 class _Labels(NamedTuple):
@@ -340,7 +487,7 @@ def _long_rows(figures: Figures, labels: _Labels) -> Iterator[list[object]]:
     for metric, by_k in (("pass@k", figures.pass_at), ("cons@k", figures.cons_at)):
         for k, estimate in by_k.items():
             if estimate is not None:
-                yield _long_row(metric, k, estimate, labels)
+                yield [*_long_row(metric, k, estimate, labels), *_NO_COMPARISON]
 
 
 def _long_row(
@@ -348,7 +495,7 @@ def _long_row(
 ) -> list[object]:
     """Return a row of CSV, without the cells of a comparison."""
     names = [labels.model, labels.data, metric, k, labels.level_field, labels.level]
-    return [*names, estimate.value, *estimate.interval, estimate.problems, "", "", "", ""]
+    return [*names, estimate.value, *estimate.interval, estimate.problems]
 
 
 def _shares(figures: Figures, labels: _Labels) -> Iterator[list[object]]:
@@ -361,7 +508,7 @@ def _shares(figures: Figures, labels: _Labels) -> Iterator[list[object]]:
     for metric, value in shares.items():
         if value is not None:
             names = [labels.model, labels.data, metric, "", labels.level_field, labels.level]
-            yield [*names, value, *[""] * 7]
+            yield [*names, value, "", "", "", *_NO_COMPARISON]
 
 
 FORMATS: dict[str, Callable[[Report], str]] = {

@@ -41,11 +41,14 @@ class PairedDifference:
     """The number of problems with a difference above 0."""
     worse: int
     problems: int
+    p_holm: float | None = None
+    """p corrected for the pairs of models that are compared, or None if not all pairs are."""
 
     @property
     def row(self) -> JsonObject:
-        """Return the difference as JSON."""
-        return vars(self)
+        """Return the difference as JSON. A p that was not corrected is left out."""
+        row = vars(self)
+        return {key: value for key, value in row.items() if key != "p_holm" or value is not None}
 
 
 Bias = Literal["up", "down", "cannot tell"]

@@ -35,7 +35,7 @@ _UNSUPPORTED = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, err
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK  # a FIFO without a reader hangs
 
 
-def write_atomically(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str | bytes) -> None:
     """Write the whole text under that name, or leave the old file, but never a part of the text."""
     aside = partial_name(path)
     remove(aside)
@@ -49,18 +49,19 @@ def write_atomically(path: Path, text: str) -> None:
     sync(path.parent)
 
 
-def write_new(path: Path, text: str) -> None:
+def write_new(path: Path, text: str | bytes) -> None:
     """Write a new file, synced. Raises OSError if anything has that name, even a link."""
+    # A lone surrogate of others' JSON, which no file can hold, becomes its escape.
+    content = text if isinstance(text, bytes) else text.encode(errors="backslashreplace")
     descriptor = os.open(path, _CREATE | os.O_EXCL, 0o666)
     try:
-        # A lone surrogate of others' JSON, which no file can hold, becomes its escape.
-        _write(descriptor, text.encode(errors="backslashreplace"))
+        _write(descriptor, content)
         _fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def publish_new(path: Path, text: str) -> None:
+def publish_new(path: Path, text: str | bytes) -> None:
     """Write the whole text under a new name, or nothing. Raises OSError if anything has that name,
     even a link."""
     aside = partial_name(path)

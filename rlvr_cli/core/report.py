@@ -178,6 +178,8 @@ class Report:
     against: Path | None = None
     compared: Sequence[Comparison] = ()
     """Results compared with those of an earlier command, which `against` names."""
+    ks: Sequence[int] = ()
+    """The k that were asked for, if any were."""
 
     @property
     def comparisons(self) -> list[Comparison]:

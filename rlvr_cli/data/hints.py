@@ -41,12 +41,7 @@ class MissingFieldError(BadRowError):
         self.advice = advice
 
     def __str__(self) -> str:
-        return f"{self.kind}{self.advice()}"
-
-    @property
-    def kind(self) -> str:
-        """Return the message without the advice, which depends on the rows so far."""
-        return super().__str__()
+        return f"{super().__str__()}{self.advice()}"
 
 
 class Hints:

@@ -10,6 +10,7 @@ from rlvr_cli.core.text import shortened
 
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([^\[\]]+)\]")
 _INDEX = re.compile(r"-?\d{1,9}")
+_VALUES = re.compile(r"\(.*\)|'[^']*'|\d+", re.DOTALL)
 _SHOWN = 12
 """Keys in a message at most."""
 
@@ -19,8 +20,9 @@ class BadRowError(Exception):
 
     @property
     def kind(self) -> str:
-        """Return what is equal in two rows that are bad for one reason."""
-        return str(self)
+        """Return what is equal in two rows that are bad for one reason: the message without the
+        values, which are numbers, or stand in quotes or parentheses."""
+        return _VALUES.sub("", super().__str__())
 
 
 class Step(NamedTuple):

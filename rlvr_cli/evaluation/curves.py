@@ -125,6 +125,19 @@ def curve(run: MeasuredRun, axis: Axis) -> Curve:
     ]
 
 
+def difference_curve(run: MeasuredRun, baseline: MeasuredRun) -> Curve:
+    """Return pass@1 of a run less that of another over the steps that both have reached."""
+    of_baseline = curve(baseline, STEPS)
+    if not of_baseline:
+        return []
+    last, _ = of_baseline[-1]
+    return [
+        (step, value - interpolate(of_baseline, step))
+        for step, value in curve(run, STEPS)
+        if step <= last
+    ]
+
+
 def interpolate(points: Sequence[tuple[float, Y]], x: float) -> Y:
     """Interpolate a curve linearly. The last value holds beyond its end."""
     for (left, low), (right, high) in itertools.pairwise(points):

@@ -218,6 +218,21 @@ def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> Paire
     )
 
 
+def holm(ps: Sequence[float]) -> list[float]:
+    """Correct p-values for being several, by Holm's step-down method (1979, Scand. J. Stat. 6).
+
+    Of m values in rising order the i-th is multiplied by m - i + 1. None is below one before it, or
+    above 1. The chance of any false difference among them is then at most the level.
+    """
+    order = sorted(range(len(ps)), key=lambda index: ps[index])
+    corrected = [0.0] * len(ps)
+    highest = 0.0
+    for rank, index in enumerate(order):
+        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
+        corrected[index] = highest
+    return corrected
+
+
 def paired_interval(differences: Sequence[float]) -> tuple[float, float]:
     """Compute the 95 % interval for the mean of differences, one per problem, as
     `paired_difference` does."""

@@ -50,7 +50,7 @@ class ProblemIndex:
         self.by_text.pop("", None)
         self.by_other_id = {other: self.by_id[id] for other, id in golds.other_ids.items()}
         texts = Counter(problem.problem.strip() for problem in golds.problems)
-        self.twins = {text for text, count in texts.items() if count > 1}
+        self.twins = {text for text, count in texts.items() if text and count > 1}
         self.joined: Counter[str] = Counter()
         """How often a row was joined by what."""
         self._prompts: dict[str, str] = {}

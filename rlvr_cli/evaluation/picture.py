@@ -1,11 +1,29 @@
-"""Draw the curves of arms as an SVG, which needs no other file."""
+"""Describe the figure of some arms once, and draw it as an SVG or as a PDF.
 
+An SVG needs no other file. A PDF is drawn by matplotlib, with its fonts embedded as Type 42.
+"""
+
+import io
+import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import chain
+from typing import Literal
 
-from rlvr_cli.evaluation.curves import AXES, Curve, MeasuredRun, curve, on_a_grid, smoothed
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import shortened
+from rlvr_cli.evaluation.curves import (
+    AXES,
+    Curve,
+    MeasuredRun,
+    Seeds,
+    curve,
+    difference_curve,
+    on_a_grid,
+    smoothed,
+)
 
 COLORS = (
     "#1f77b4",
@@ -19,70 +37,326 @@ COLORS = (
     "#7f7f7f",
     "#bcbd22",
 )
-WIDTH, HEIGHT, MARGIN = 300, 220, 45
-Curves = Mapping[str, Sequence[Curve]]
+"""A color for each arm, the same in every panel."""
+DIFFERENCE = "difference"
+"""The name of the panel of differences to the base."""
+COLUMNS = 3
+"""Panels in a row."""
+WIDTH = 400
+HEIGHT = 270
+LEFT = 62
+RIGHT = 18
+TOP = 12
+BOTTOM = 44
+_LEGEND = 24
+_MOST_TICKS = 6
+_MARGIN = 0.05
+"""The share of the data's range that is free above and below the curves."""
+_POINTS = 72 / 100
+"""Points of a PDF for a unit of the SVG."""
 
 
-def picture(runs: Mapping[str, Sequence[MeasuredRun]], figure: str, bands: bool = False) -> str:
-    """Draw four panels: pass@1 over each axis, and another figure over steps.
+@dataclass(frozen=True)
+class ArmCurves:
+    """The curves of an arm in a panel, one for each seed."""
 
-    A thick line is the mean of the seeds. A thin line is a seed, or with `bands` a pale area goes
-    from the lowest seed to the highest.
+    arm: str
+    color: str
+    curves: Sequence[Curve]
+
+    @property
+    def grid(self) -> list[tuple[float, list[float]]]:
+        """Return the values of all seeds at common places."""
+        return on_a_grid(self.curves)
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """The marks of an axis, and its two ends."""
+
+    low: float
+    high: float
+    values: Sequence[float]
+
+    def label(self, value: float) -> str:
+        """Write the value of a mark with as many decimals as the steps between marks need."""
+        step = self.values[1] - self.values[0] if len(self.values) > 1 else 1.0
+        decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+        return f"{value + 0.0:,.{decimals}f}"
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A set of axes with the curves of every arm."""
+
+    name: str
+    x_label: str
+    y_label: str
+    arms: Sequence[ArmCurves]
+    x: Ticks
+    y: Ticks
+    has_zero_line: bool = False
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """What a figure shows, whatever it is drawn with."""
+
+    panels: Sequence[Panel]
+    legend: Mapping[str, str]
+    """The color of each arm, by its name with the number of its seeds."""
+    has_bands: bool
+    """Whether a pale area goes from the lowest seed to the highest. Else each seed has a line."""
+
+    def only(self, name: str) -> "Drawing":
+        """Return the figure with one panel alone. Raises UserError if it has none of this name."""
+        panels = [panel for panel in self.panels if panel.name == name]
+        if not panels:
+            names = ", ".join(panel.name for panel in self.panels)
+            raise UserError(f"--panel {shortened(name)}: no such panel; there are {names}")
+        return replace(self, panels=panels)
+
+
+def drawing(
+    runs: Mapping[str, Sequence[MeasuredRun]],
+    figure: str,
+    has_bands: bool = False,
+    differences: Mapping[str, Sequence[Curve]] | None = None,
+) -> Drawing:
+    """Describe the panels: pass@1 over each axis, another figure over steps, and differences.
+
+    What no run has measured twice has no panel.
     """
     panels = []
     for axis in AXES:
         curves = {arm: [curve(run, axis) for run in seeds] for arm, seeds in runs.items()}
-        panels.append(panel(f"pass@1 by {axis.unit}", curves, bands))
+        panels.append(_panel(axis.unit, axis.unit, "pass@1", curves, is_share=True))
     figures = {arm: [smoothed(run, figure) for run in seeds] for arm, seeds in runs.items()}
-    panels.append(panel(f"{figure.replace('_', ' ')} by steps", figures, bands))
-    placed = [f'<g transform="translate({i * WIDTH},20)">{svg}</g>' for i, svg in enumerate(panels)]
-    legend = []
-    for number, (arm, seeds) in enumerate(runs.items()):
-        x = MARGIN + 110 * number
-        color = COLORS[number % len(COLORS)]
-        legend.append(f'<text x="{x}" y="14" fill="{color}">{escape(arm)} ({len(seeds)})</text>')
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * 4} {HEIGHT + 25}" '
-        'font-family="sans-serif" font-size="11">'
-        '<rect width="100%" height="100%" fill="white"/>'
+    panels.append(_panel(figure, "steps", figure.replace("_", " "), figures))
+    if differences:
+        curves_of_arms = {arm: differences.get(arm, ()) for arm in runs}
+        label = "pass@1 less the base"
+        panels.append(_panel(DIFFERENCE, "steps", label, curves_of_arms, has_zero_line=True))
+    legend = {
+        f"{arm} ({len(seeds)})": _color(number) for number, (arm, seeds) in enumerate(runs.items())
+    }
+    measured = [panel for panel in panels if panel is not None]
+    return Drawing(panels=measured, legend=legend, has_bands=has_bands)
+
+
+def difference_curves(runs: Mapping[str, Seeds], base: str) -> dict[str, list[Curve]]:
+    """Return pass@1 of each arm less that of the base over steps, for each seed that both have."""
+    of_base = runs[base]
+    return {
+        arm: [
+            difference_curve(run, of_base[seed]) for seed, run in seeds.items() if seed in of_base
+        ]
+        for arm, seeds in runs.items()
+        if arm != base
+    }
+
+
+def picture(runs: Mapping[str, Sequence[MeasuredRun]], figure: str, bands: bool = False) -> str:
+    """Draw the figure of some arms as an SVG."""
+    return as_svg(drawing(runs, figure, bands))
+
+
+def _color(number: int) -> str:
+    return COLORS[number % len(COLORS)]
+
+
+def _panel(
+    name: str,
+    x_label: str,
+    y_label: str,
+    curves: Mapping[str, Sequence[Curve]],
+    is_share: bool = False,
+    has_zero_line: bool = False,
+) -> Panel | None:
+    """Return a panel whose axes have the range of the data, or None without a line to draw."""
+    arms = []
+    for number, (arm, of_arm) in enumerate(curves.items()):
+        measured = [of_seed for of_seed in of_arm if of_seed]
+        if measured:
+            arms.append(ArmCurves(arm=arm, color=_color(number), curves=measured))
+    points = [point for arm in arms for point in chain.from_iterable(arm.curves)]
+    xs = [x for x, _ in points]
+    ys = [y for _, y in points]
+    if len(set(xs)) < 2:
+        return None
+    if has_zero_line:
+        ys.append(0.0)
+    margin = _MARGIN * ((max(ys) - min(ys)) or 1.0)
+    low = min(ys) - margin
+    high = max(ys) + margin
+    if is_share:
+        low = max(0.0, low)
+        high = min(1.0, high)
+    return Panel(
+        name=name,
+        x_label=x_label,
+        y_label=y_label,
+        arms=arms,
+        x=ticks(min(xs), max(xs)),
+        y=ticks(low, high),
+        has_zero_line=has_zero_line,
     )
-    return "\n".join([head, *legend, *placed, "</svg>\n"])
 
 
-def panel(title: str, curves: Curves, bands: bool) -> str:
-    """Draw a set of axes with the curves of every arm."""
-    all_curves = chain.from_iterable(curves.values())
-    points = list(chain.from_iterable(all_curves))
-    if not points:
-        return f'<text x="{MARGIN}" y="14">{title}: not measured</text>'
-    right = max(x for x, _ in points) or 1.0
-    top = max(y for _, y in points) or 1.0
+def ticks(low: float, high: float) -> Ticks:
+    """Return an axis with marks at round numbers: multiples of 1, 2 or 5 times a power of ten."""
+    least_step = (high - low) / _MOST_TICKS
+    power = 10.0 ** math.floor(math.log10(least_step))
+    step = next(power * factor for factor in (1, 2, 5, 10, 20) if power * factor >= least_step)
+    first = math.ceil(low / step - 1e-9)
+    last = math.floor(high / step + 1e-9)
+    return Ticks(low, high, [number * step for number in range(first, last + 1)])
+
+
+def as_svg(figure: Drawing) -> str:
+    """Draw a figure as an SVG."""
+    columns = max(1, min(COLUMNS, len(figure.panels)))
+    rows = -(-len(figure.panels) // columns)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * columns} '
+        f'{_LEGEND + HEIGHT * rows}" font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        _legend(figure),
+    ]
+    for number, panel in enumerate(figure.panels):
+        row, column = divmod(number, columns)
+        place = f"{WIDTH * column},{_LEGEND + HEIGHT * row}"
+        parts.append(f'<g transform="translate({place})">{_panel_svg(panel, figure.has_bands)}</g>')
+    return "\n".join([*parts, "</svg>\n"])
+
+
+def _legend(figure: Drawing) -> str:
+    """Draw a line of arms, each in its color."""
+    spans = [
+        f'<tspan fill="{color}" dx="{12 if number else 0}">▬ {escape(name)}</tspan>'
+        for number, (name, color) in enumerate(figure.legend.items())
+    ]
+    return f'<text x="{LEFT}" y="17">{"".join(spans)}</text>'
+
+
+def _panel_svg(panel: Panel, has_bands: bool) -> str:
+    """Draw a panel with its axes, marks and curves."""
+    right = WIDTH - RIGHT
+    bottom = HEIGHT - BOTTOM
+
+    def across(x: float) -> float:
+        return LEFT + (x - panel.x.low) / (panel.x.high - panel.x.low) * (right - LEFT)
+
+    def down(y: float) -> float:
+        return bottom - (y - panel.y.low) / (panel.y.high - panel.y.low) * (bottom - TOP)
 
     def at(x: float, y: float) -> str:
-        across = MARGIN + x / right * (WIDTH - MARGIN - 15)
-        return f"{across:.1f},{HEIGHT - 20 - y / top * (HEIGHT - 50):.1f}"
+        return f"{across(x):.1f},{down(y):.1f}"
 
-    parts = [f'<text x="{MARGIN}" y="14">{title}</text>']
-    parts.append(_line([at(0, top), at(0, 0), at(right, 0)], "#888", 1))
-    parts.append(f'<text x="2" y="34">{top:.3g}</text><text x="2" y="{HEIGHT - 18}">0</text>')
-    parts.append(f'<text x="{WIDTH - 15}" y="{HEIGHT - 8}" text-anchor="end">{right:,.0f}</text>')
-    for number, curves_of_arm in enumerate(curves.values()):
-        color = COLORS[number % len(COLORS)]
-        full = [curve_of_seed for curve_of_seed in curves_of_arm if curve_of_seed]
-        grid = on_a_grid(full)
-        if bands:
-            lows = [at(x, min(values)) for x, values in grid]
-            highs = [at(x, max(values)) for x, values in grid]
-            corners = " ".join([*lows, *reversed(highs)])
-            parts.append(f'<polygon points="{corners}" fill="{color}" fill-opacity="0.15"/>')
+    parts = []
+    for value in panel.x.values:
+        place = f"{across(value):.1f}"
+        parts.append(f'<path d="M{place},{bottom}v4" stroke="#888"/>')
+        label = panel.x.label(value)
+        parts.append(f'<text x="{place}" y="{bottom + 17}" text-anchor="middle">{label}</text>')
+    for value in panel.y.values:
+        height = down(value)
+        parts.append(f'<path d="M{LEFT},{height:.1f}H{right}" stroke="#e8e8e8"/>')
+        label = panel.y.label(value)
+        parts.append(f'<text x="{LEFT - 6}" y="{height + 4:.1f}" text-anchor="end">{label}</text>')
+    if panel.has_zero_line:
+        parts.append(f'<path d="M{LEFT},{down(0.0):.1f}H{right}" stroke="#444" class="zero"/>')
+    middle = (LEFT + right) / 2
+    parts.append(
+        f'<text x="{middle}" y="{HEIGHT - 10}" text-anchor="middle">{panel.x_label}</text>'
+    )
+    parts.append(
+        f'<text transform="translate(14,{(TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">'
+        f"{panel.y_label}</text>"
+    )
+    corners = [f"{LEFT},{TOP}", f"{LEFT},{bottom}", f"{right},{bottom}"]
+    parts.append(_line(corners, "#888", 1))
+    for arm in panel.arms:
+        if has_bands:
+            lows = [at(x, min(values)) for x, values in arm.grid]
+            highs = [at(x, max(values)) for x, values in arm.grid]
+            outline = " ".join([*lows, *reversed(highs)])
+            parts.append(f'<polygon points="{outline}" fill="{arm.color}" fill-opacity="0.15"/>')
         else:
-            parts += [
-                _line([at(*point) for point in curve_of_seed], color, 0.5) for curve_of_seed in full
-            ]
-        parts.append(_line([at(x, statistics.mean(values)) for x, values in grid], color, 2))
+            for of_seed in arm.curves:
+                parts.append(_line([at(*point) for point in of_seed], arm.color, 0.5))
+        means = [at(x, statistics.mean(values)) for x, values in arm.grid]
+        parts.append(_line(means, arm.color, 2))
     return "".join(parts)
 
 
-def _line(points: Sequence[str], color: str, width: float) -> str:
+def _line(points: Iterable[str], color: str, width: float) -> str:
     path = " ".join(points)
     return f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{width}"/>'
+
+
+def can_draw_pdf() -> bool:
+    """Return whether matplotlib is installed."""
+    from importlib.util import find_spec
+
+    return find_spec("matplotlib") is not None
+
+
+def plotted(figure: Drawing, format: Literal["pdf", "png"]) -> bytes:
+    """Draw a figure by matplotlib, a PNG with twice the pixels of the SVG. Raises UserError without
+    matplotlib."""
+    if not can_draw_pdf():
+        raise UserError(f"{format}: matplotlib draws it: pip install 'rlvr-cli[plot]'")
+    import matplotlib
+    import matplotlib.lines
+    from matplotlib.figure import Figure as Canvas
+
+    columns = max(1, min(COLUMNS, len(figure.panels)))
+    rows = -(-len(figure.panels) // columns)
+    inches = (WIDTH * columns / 100, (HEIGHT * rows + _LEGEND) / 100)
+    with matplotlib.rc_context(
+        {
+            "pdf.fonttype": 42,
+            "font.family": "DejaVu Sans",
+            "font.size": 12 * _POINTS,
+            "text.parse_math": False,
+        }
+    ):
+        canvas = Canvas(figsize=inches, layout="constrained")
+        handles = []
+        for number, panel in enumerate(figure.panels, 1):
+            axes = canvas.add_subplot(rows, columns, number)
+            axes.set_xlabel(panel.x_label)
+            axes.set_ylabel(panel.y_label)
+            axes.set_xlim(panel.x.low, panel.x.high)
+            axes.set_ylim(panel.y.low, panel.y.high)
+            axes.set_xticks(panel.x.values, [panel.x.label(value) for value in panel.x.values])
+            axes.set_yticks(panel.y.values, [panel.y.label(value) for value in panel.y.values])
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(axis="y", color="#e8e8e8")
+            if panel.has_zero_line:
+                axes.axhline(0.0, color="#444444", linewidth=1)
+            for arm in panel.arms:
+                xs = [x for x, _ in arm.grid]
+                if figure.has_bands:
+                    lows = [min(values) for _, values in arm.grid]
+                    highs = [max(values) for _, values in arm.grid]
+                    axes.fill_between(xs, lows, highs, color=arm.color, alpha=0.15, linewidth=0)
+                else:
+                    for of_seed in arm.curves:
+                        axes.plot(*zip(*of_seed, strict=True), color=arm.color, linewidth=0.5)
+                means = [statistics.mean(values) for _, values in arm.grid]
+                axes.plot(xs, means, color=arm.color, linewidth=1.5)
+        for color in figure.legend.values():
+            handles.append(matplotlib.lines.Line2D([], [], color=color, linewidth=2))
+        canvas.legend(
+            handles,
+            list(figure.legend),
+            loc="outside upper left",
+            ncols=len(handles),
+            frameon=False,
+        )
+        content = io.BytesIO()
+        metadata = {"CreationDate": None} if format == "pdf" else None
+        canvas.savefig(content, format=format, dpi=200, metadata=metadata)
+    return content.getvalue()

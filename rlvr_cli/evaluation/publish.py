@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal, get_args
 
 from rlvr_cli.console import results as console
 from rlvr_cli.console.display import Display
@@ -23,6 +24,7 @@ from rlvr_cli.evaluation.report import (
     Result,
     check_comparable,
     chosen_ks,
+    compare_all,
     compare_results,
     compare_with_first,
     count_any_form,
@@ -31,13 +33,17 @@ from rlvr_cli.evaluation.report import (
 from rlvr_cli.evaluation.result_dir import ResultDirectory, find_match, read_results
 from verifiers import OURS, Verifier, open_judge
 
+Pairs = Literal["first", "all"]
+"""Which results of one command are compared: each with the first, or each with each."""
+
 
 @dataclass(frozen=True)
 class ReportOptions:
-    """What to report of results, and how: `--k --by --against --out --judge --format`."""
+    """What to report of results, and how: `--k --by --pairs --against --out --judge --format`."""
 
     ks: tuple[int, ...] = ()
     by: tuple[str, ...] = ()
+    pairs: Pairs = "first"
     against: Path | None = None
     out: Path | None = None
     judge: str = OURS
@@ -56,9 +62,14 @@ def report_options(
     format: str | None,
     assignments: Iterable[str],
     is_command: bool = True,
+    pairs: str = "first",
 ) -> ReportOptions:
     """Check the options of a report. Raises UserError."""
     judge_versions(judge)
+    known_pairs: tuple[Pairs, ...] = get_args(Pairs)
+    requested = [name for name in known_pairs if name == pairs]
+    if not requested:
+        raise UserError(f"--pairs {shortened(pairs)}: one of {', '.join(known_pairs)}")
     if format is not None and format not in (TABLE, *FORMATS):
         raise UserError(f"--format {shortened(format)}: one of {', '.join((TABLE, *FORMATS))}")
     names = [text.partition("=")[0].strip() for text in assignments]
@@ -71,6 +82,7 @@ def report_options(
     return ReportOptions(
         ks=tuple(map(int, ks)),
         by=_split(by),
+        pairs=requested[0],
         against=against,
         out=out,
         judge=judge,
@@ -119,7 +131,8 @@ def publish(
         report_entry(result, chosen_ks(options.ks, result), options.by) for result in results
     ]
     console.show_entries(entries, display)
-    paired = compare_with_first(results, entries)
+    compare = compare_all if options.pairs == "all" else compare_with_first
+    paired = compare(results, entries)
     if paired:
         console.show_paired(paired, display)
     elif len({result.model for result in results}) > 1:
@@ -130,6 +143,7 @@ def publish(
         entries=entries,
         speeds=[result.speed for result in results],
         paired=paired,
+        ks=options.ks,
     )
     failure = None
     if options.against is not None:

@@ -1,6 +1,6 @@
 """Report results: the figures of each, its difference from another, and both as JSON."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.figures import Estimate, PairedDifference
 from rlvr_cli.core.report import Comparison, Entry, Fingerprint, Speed
 from rlvr_cli.core.text import plural
-from rlvr_cli.core.types import Response
+from rlvr_cli.core.types import Response, by_key
 from rlvr_cli.data.paths import first_step
 from rlvr_cli.data.rows import RESPONSE_KEYS
 from rlvr_cli.data.sources import find_spec
@@ -18,6 +18,7 @@ from rlvr_cli.evaluation.estimators import (
     Tally,
     cons_at_k,
     default_ks,
+    holm,
     paired_difference,
     pass_estimate,
     pass_of_tally,
@@ -199,24 +200,60 @@ def _paired(
 
 
 def compare_with_first(results: Sequence[Result], entries: Sequence[Entry]) -> list[Comparison]:
-    """Compare each result, at the k of its entry, with the first before it on the same problems.
+    """Compare each result, at the k of its entry, with the first before it on the same problems."""
+    comparisons = []
+    for number, result in enumerate(results):
+        comparison = next(_comparisons(result, results[:number], entries[number].ks), None)
+        if comparison is not None:
+            comparisons.append(comparison)
+    return comparisons
+
+
+def compare_all(results: Sequence[Result], entries: Sequence[Entry]) -> list[Comparison]:
+    """Compare each result, at the k of its entry, with all before it on the same problems.
+
+    The p-values of one metric, k and problem set are corrected for the number of pairs.
+    """
+    comparisons: list[Comparison] = []
+    for number, result in enumerate(results):
+        comparisons += _comparisons(result, results[:number], entries[number].ks)
+    corrected = []
+    for on_a_set in by_key(comparisons, lambda comparison: comparison.data).values():
+        pass_at = _corrected([comparison.pass_at for comparison in on_a_set])
+        cons_at = _corrected([comparison.cons_at for comparison in on_a_set])
+        for comparison, of_pass, of_cons in zip(on_a_set, pass_at, cons_at, strict=True):
+            corrected.append(replace(comparison, pass_at=of_pass, cons_at=of_cons))
+    return corrected
+
+
+def _comparisons(
+    result: Result, earlier_results: Sequence[Result], ks: Sequence[int]
+) -> Iterator[Comparison]:
+    """Yield the differences of a result from the earlier ones with problems in common.
 
     Those on a set of its name come first. Sets of other names, such as two files, have a problem in
     common if it has the same id and text, and no other gold answer.
     """
-    comparisons = []
-    for number, result in enumerate(results):
-        for earlier in sorted(
-            results[:number], key=lambda candidate: candidate.data != result.data
-        ):
-            try:
-                comparison = compare_results(result, earlier, entries[number].ks)
-            except UserError:  # they have no problem in common
-                continue
-            if earlier.data == result.data or not comparison.other_golds:
-                comparisons.append(comparison)
-                break
-    return comparisons
+    for earlier in sorted(earlier_results, key=lambda candidate: candidate.data != result.data):
+        try:
+            comparison = compare_results(result, earlier, ks)
+        except UserError:  # they have no problem in common
+            continue
+        if earlier.data == result.data or not comparison.other_golds:
+            yield comparison
+
+
+def _corrected(
+    differences: Sequence[Mapping[int, PairedDifference]],
+) -> list[dict[int, PairedDifference]]:
+    """Correct the p of the differences at each k for the number of pairs (`holm`)."""
+    corrected: list[dict[int, PairedDifference]] = [{} for _ in differences]
+    for k in sorted({k for at_k in differences for k in at_k}):
+        pairs = [index for index, at_k in enumerate(differences) if k in at_k]
+        ps = holm([differences[index][k].p for index in pairs])
+        for index, p in zip(pairs, ps, strict=True):
+            corrected[index][k] = replace(differences[index][k], p_holm=p)
+    return corrected
 
 
 def _golds_differ(problem: JudgedProblem, baseline: JudgedProblem) -> bool:

@@ -1,5 +1,7 @@
 """`rlvr ablate`: its plan from the command line or a file, and its results."""
 
+import difflib
+import json
 import re
 import shlex
 from collections.abc import Iterable, Sequence
@@ -7,7 +9,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from rlvr_cli.config import Config, flat_settings
+from rlvr_cli.algorithm.choices import ALGORITHMS
+from rlvr_cli.config import SETTINGS, Config, flags_of, flat_settings
+from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
@@ -34,6 +38,8 @@ _SEEDS = re.compile(r"\s*\d{1,9}\s*(,\s*\d{1,9}\s*)*", re.ASCII)
 _EVERY = 10
 """Steps between two measurements, unless the plan says otherwise."""
 _NAME = re.compile(ARM_NAME)
+_OF_ABLATE = {"algo": "--base", "seed": "--seeds"}
+"""Settings that a flag of `rlvr ablate` sets in all runs."""
 _EQUAL = (
     "model",
     "parent",
@@ -86,9 +92,60 @@ def read_wishes(path: Path) -> Wishes:
 def split_arm(text: str) -> tuple[str, str]:
     """Split `NAME: SETTINGS`. Raises UserError if it is not that."""
     name, colon, settings = text.partition(":")
+    if not colon and text.strip() in ALGORITHMS:
+        return text.strip(), f"algo={text.strip()}"
     if not colon or "=" in name:
-        raise UserError(f"--arm {shortened(text)}: write it as NAME: section.key=value")
+        raise UserError(
+            f"--arm {shortened(text)}: write it as NAME: section.key=value, or as an algorithm "
+            "(rlvr train --list)"
+        )
     return name.strip(), settings.strip()
+
+
+def split_flags(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Split words of a command line into those that are no flags, and settings as `--set` has them,
+    made from flags of `rlvr train` with their values. Raises UserError for a flag that it lacks."""
+    flags = {setting.use.flag or "": setting for setting in flags_of("train").values()}
+    flags["-n"] = flags["--samples"]
+    others = []
+    values: dict[str, list[str]] = {}
+    queue = list(words)
+    while queue:
+        word = queue.pop(0)
+        if not word.startswith("-") or word == "-":
+            others.append(word)
+            continue
+        flag, equals, value = word.partition("=")
+        if flag not in flags:
+            similar = difflib.get_close_matches(flag, flags, 1)
+            hint = f"; did you mean {similar[0]}?" if similar else ""
+            answer = foreign_answer(flag.lstrip("-"))
+            raise UserError(answer or f"{shortened(flag)}: no flag of rlvr train{hint}")
+        setting = flags[flag]
+        if setting.annotation is bool:
+            value = value or "true"
+        elif not equals and queue:
+            value = queue.pop(0)
+        elif not equals:
+            raise UserError(f"{flag}: give its value")
+        values.setdefault(setting.name, []).append(value)
+    settings = []
+    for name, texts in values.items():
+        takes_several = "tuple" in str(SETTINGS[name].annotation)
+        value = json.dumps(texts) if takes_several else texts[-1]
+        settings.append(f"{name}={value}")
+    return others, settings
+
+
+def settings_of_all(words: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Split the words of `rlvr ablate` into sources of problems and settings of all runs. Raises
+    UserError for a flag in whose place the command has another."""
+    sources, settings = split_flags(words)
+    for setting in settings:
+        name = setting.partition("=")[0]
+        if name in _OF_ABLATE:
+            raise UserError(f"ablate: {_OF_ABLATE[name]} sets {name}")
+    return sources, settings
 
 
 def merged(
@@ -172,10 +229,12 @@ def _base_of(text: str) -> tuple[str, list[str]]:
 
 
 def _words(name: str, text: str) -> list[str]:
+    """Return the settings of an arm, which may be written as flags of `rlvr train`."""
     try:
-        return shlex.split(text)
-    except ValueError as error:
+        others, settings = split_flags(shlex.split(text))
+    except (ValueError, UserError) as error:
         raise UserError(f"--arm {shortened(name)}: {error}") from None
+    return [*others, *settings]
 
 
 def _resolved(

@@ -185,7 +185,7 @@ def _gold_set(source: str, data: DataConfig, say: Callable[[str], None]) -> Prob
             raise
     say(
         f"{source}: the hub does not give it; ids and gold answers are those of the package, and "
-        "rows are joined by id or exact text"
+        "rows are joined by id or exact text (HF_HUB_OFFLINE=1 does not wait for the hub)"
     )
     return gold_set
 

@@ -56,6 +56,8 @@ TYPICAL_SPREAD = 0.12
 """Standard deviation of a difference of two arms in pass@1 over seeds: the median of twelve pairs
 of arms with five seeds in benchmarks/claims.md, which range from 0.02 to 0.23."""
 _POLL_S = 0.2
+_ERROR = "rlvr: error: "
+"""How the line begins with which a command says why it fails."""
 _FREE = ("threads", "steps", "checkpoint", "guards", "engine", "server", "track")
 """Settings in which a run that is there may differ from the plan."""
 _DECIDED = {
@@ -334,10 +336,16 @@ def _log(run: Path) -> Path:
 
 
 def _last_words(run: Path) -> str:
+    """Return why a run failed."""
+    return _last_line(run).removeprefix(_ERROR) or f"failed, see {_log(run)}"
+
+
+def _last_line(run: Path) -> str:
+    """Return the last line of a run's log, or nothing of an empty one."""
     with reading(_log(run)):
         lines = read_regular(_log(run), 1 << 24).decode(errors="replace").split("\n")
     said = [line for line in lines if line.strip()]
-    return said[-1].removeprefix("rlvr: error: ") if said else f"failed, see {_log(run)}"
+    return said[-1] if said else ""
 
 
 def _stop(processes: Iterable[subprocess.Popen[bytes]]) -> None:
@@ -364,6 +372,22 @@ def run_paths(directory: Path) -> dict[str, dict[int, Path]]:
             if read_summary(path).after is not None:
                 runs.setdefault(arm, {})[seed] = path
     return runs
+
+
+def failures_of(directory: Path) -> dict[str, list[str]]:
+    """Return why runs of an ablation failed, by arm: the error at the end of each log."""
+    failures: dict[str, list[str]] = {}
+    names = read_names(directory)
+    ended = run_paths(directory)
+    for arm in names.arms:
+        for seed in names.seeds:
+            run = directory / f"{arm}-{seed}"
+            if seed in ended.get(arm, {}) or not _log(run).is_file():
+                continue
+            words = _last_line(run)
+            if words.startswith(_ERROR):
+                failures.setdefault(arm, []).append(words.removeprefix(_ERROR))
+    return failures
 
 
 def read_runs(directory: Path) -> dict[str, Seeds]:

@@ -1,15 +1,24 @@
 """Show what an ablation found: the table of differences, and the picture of its arms."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlvr_cli.console.display import Display
 from rlvr_cli.console.tables import Table, csv_text, table_as_latex
-from rlvr_cli.core.files import write_atomically
+from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import publish_new, write_atomically, writing
+from rlvr_cli.core.text import plural
 from rlvr_cli.evaluation.curves import STEPS, ArmAtEnd, compare_arms
-from rlvr_cli.evaluation.picture import picture
-from rlvr_cli.runs.ablation import PLAN, read_names, read_runs, run_paths
+from rlvr_cli.evaluation.picture import (
+    Drawing,
+    as_svg,
+    can_draw_pdf,
+    difference_curves,
+    drawing,
+    plotted,
+)
+from rlvr_cli.runs.ablation import PLAN, failures_of, read_names, read_runs, run_paths
 
 NOTE = (
     "less: paired by seed and problem, with a 95 % interval for other seeds and problems; to be "
@@ -37,14 +46,40 @@ _CSV = (
 class Findings:
     """What the runs of an ablation show so far."""
 
+    name: str
+    """The ablation's title, or its directory."""
     base: str
     arms: Sequence[ArmAtEnd]
     """Each arm at the end of each axis."""
-    picture: str
-    """The curves of the arms, an SVG."""
-    ended: int
-    """The number of runs that have ended."""
+    drawing: Drawing
+    """The curves of the arms."""
+    runs: Mapping[str, Mapping[int, Path]]
+    """The directories of the runs that have ended, by arm and seed."""
     planned: int
+    failures: Mapping[str, Sequence[str]]
+    """Why runs failed, by arm."""
+
+    @property
+    def ended(self) -> int:
+        """Return the number of runs that have ended."""
+        return sum(map(len, self.runs.values()))
+
+    def arm_of(self, run: Path) -> str:
+        """Return the arm of a run that has ended."""
+        return next(arm for arm, seeds in self.runs.items() if run in seeds.values())
+
+    def seed_of(self, run: Path) -> int:
+        """Return the seed of a run that has ended."""
+        of_arm = self.runs[self.arm_of(run)]
+        return next(seed for seed, path in of_arm.items() if path == run)
+
+    @property
+    def failures_in_words(self) -> list[str]:
+        """Say of each arm how many of its runs failed, and why the first one did."""
+        return [
+            f"{arm}: {plural(len(reasons), 'run')} failed, in no figure: {reasons[0]}"
+            for arm, reasons in self.failures.items()
+        ]
 
     @property
     def table(self) -> Table:
@@ -68,11 +103,15 @@ def findings(directory: Path) -> Findings:
     runs = read_runs(directory)
     arms = {arm: list(seeds.values()) for arm, seeds in runs.items()}
     return Findings(
+        name=names.title or directory.resolve().name,
         base=names.base,
         arms=compare_arms(runs, names.base),
-        picture=picture(arms, names.figure, bands=True),
-        ended=sum(map(len, runs.values())),
+        drawing=drawing(
+            arms, names.figure, has_bands=True, differences=difference_curves(runs, names.base)
+        ),
+        runs=run_paths(directory),
         planned=len(names.arms) * len(names.seeds),
+        failures=failures_of(directory),
     )
 
 
@@ -116,12 +155,39 @@ def show_ablation(directory: Path, display: Display) -> None:
     display.table(ablation.table, is_result=True)
     display.say("columns", NOTE)
     say_heaps(ablation.arms, display)
+    for line in ablation.failures_in_words:
+        display.warn(line)
     if ablation.ended < ablation.planned:
         display.warn(
             f"{ablation.ended} of {ablation.planned} runs have ended: an arm gets an interval once "
             f"it has two seeds that {ablation.base} has; pass@1 of different seeds cannot be "
             "compared"
         )
+
+
+def write_picture(directory: Path, file: Path, panel: str | None, display: Display) -> None:
+    """Write the picture, or one panel of it, to a new file whose ending says how it is drawn.
+
+    Raises UserError for another ending, without such a panel, or if the file cannot be written.
+    """
+    figure = findings(directory).drawing
+    if panel is not None:
+        figure = figure.only(panel)
+    match file.suffix.lower():
+        case ".svg":
+            content: str | bytes = as_svg(figure)
+        case ".pdf":
+            content = plotted(figure, "pdf")
+        case ".png":
+            content = plotted(figure, "png")
+        case _:
+            raise UserError(f"--picture {file}: name a file that ends in .svg, .pdf or .png")
+    if file.exists():
+        raise UserError(f"--picture {file}: it exists already; name another file or remove it")
+    with writing(f"--picture {file}"):
+        publish_new(file, content)
+    names = ", ".join(of_figure.name for of_figure in figure.panels)
+    display.result("picture", f"{file}: {names}")
 
 
 def say_heaps(arms: Sequence[ArmAtEnd], display: Display) -> None:
@@ -141,7 +207,13 @@ def publish_ablation(directory: Path, display: Display) -> None:
     ablation = findings(directory)
     write_atomically(directory / "table.csv", arms_as_csv(ablation.arms))
     write_atomically(directory / "table.tex", f"% {NOTE}\n{table_as_latex(ablation.table)}\n")
-    write_atomically(directory / "picture.svg", ablation.picture)
+    write_atomically(directory / "picture.svg", as_svg(ablation.drawing))
+    files = "table.csv, table.tex, picture.svg"
+    if can_draw_pdf():
+        write_atomically(directory / "picture.pdf", plotted(ablation.drawing, "pdf"))
+        files += ", picture.pdf"
+    else:
+        files += "; pip install 'rlvr-cli[plot]' for picture.pdf"
     display.table(ablation.table, is_result=True)
     display.say("columns", NOTE)
     say_heaps(ablation.arms, display)
@@ -152,4 +224,4 @@ def publish_ablation(directory: Path, display: Display) -> None:
             display.warn(
                 f"{arm.arm}: every problem as with {ablation.base}: so far it changes nothing"
             )
-    display.result("ablation", f"{directory}: table.csv, table.tex, picture.svg")
+    display.result("ablation", f"{directory}: {files}")

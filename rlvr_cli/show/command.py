@@ -7,7 +7,7 @@ from pathlib import Path
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.show import screen
-from rlvr_cli.show.ablation import ended_runs, is_ablation, show_ablation
+from rlvr_cli.show.ablation import ended_runs, is_ablation, show_ablation, write_picture
 from rlvr_cli.show.explain import explain
 from rlvr_cli.show.page import write_page
 from rlvr_cli.show.source import open_source, runs_in, send_to
@@ -25,6 +25,8 @@ _TAKES = {
     "--explain": (RUNS,),
     "--track": (RUNS,),
     "--html": (RUNS, RESULTS, ABLATION),
+    "--picture": (ABLATION,),
+    "--panel": (ABLATION,),
 }
 """What each option takes."""
 _OF_ONE = {"--step", "--group", "--verdict", "--problem", "--explain"}
@@ -44,6 +46,8 @@ class ShowOptions:
     explain: bool = False
     track: Sequence[str] | None = None
     html: Path | None = None
+    picture: Path | None = None
+    panel: str | None = None
 
     @property
     def shows_responses(self) -> bool:
@@ -80,6 +84,10 @@ def show_sources(paths: Sequence[Path], options: ShowOptions, display: Display) 
         options.check(ABLATION, ablations)
         if len(paths) > 1:
             raise UserError("show: an ablation is shown alone")
+        if options.panel is not None and options.picture is None:
+            raise UserError("--panel is one of a picture; give --picture FILE as well")
+        if options.picture is not None:
+            return write_picture(ablations[0], options.picture, options.panel, display)
         if options.html is None:
             return show_ablation(ablations[0], display)
         paths = ended_runs(ablations[0])

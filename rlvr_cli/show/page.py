@@ -19,16 +19,18 @@ from operator import itemgetter
 from pathlib import Path
 
 from rlvr_cli.console.display import Display
-from rlvr_cli.console.steps import CURVES, held_out_names
+from rlvr_cli.console.steps import held_out_names
+from rlvr_cli.console.tables import Table
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import publish_new, try_file, writing
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.step_figures import History
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import TOKEN_FIGURES
+from rlvr_cli.evaluation.picture import COLORS, as_svg
 from rlvr_cli.runs.stored import StoredTokens
-from rlvr_cli.show.ablation import findings
-from rlvr_cli.show.screen import pass_at_1_table, settings_table, truncate
+from rlvr_cli.show.ablation import Findings, findings
+from rlvr_cli.show.screen import pass_at_1_table, settings_table, short_names, truncate
 from rlvr_cli.show.source import REASONS, UNKNOWN_FATE, Source, StoredGroup, reason
 
 MOST_BYTES = 3_500_000
@@ -64,29 +66,30 @@ def write_page(
         raise UserError(f"--html {path}: it exists already; name another file or remove it")
     with writing(f"--html {path}"):
         try_file(path)
-    text = page(sources, ablations)
+    ablation = findings(ablations[0]) if ablations else None
+    text = page(sources, ablation)
     with writing(f"--html {path}"):
         publish_new(path, text)
     display.result("page", f"{path}, {len(text) / 1e6:.1f} MB: open it in a browser")
 
 
-def page(sources: Sequence[Source], ablations: Sequence[Path] = ()) -> str:
-    """Return the page of runs or results: its files, the data, and the pictures of ablations.
+def page(sources: Sequence[Source], ablation: Findings | None = None) -> str:
+    """Return the page of runs or results: its files and the data. That of an ablation begins with
+    its picture.
 
     The page's policy allows its styles and scripts by their checksums, and nothing else.
     """
     names = (*_STYLES, *_SCRIPTS, "page.html", "LICENSE-uPlot")
     filled = {name: (_FILES / name).read_text(encoding="utf-8") for name in names}
-    values = page_data(sources)
-    filled["pictures"] = ""
-    for directory in ablations:
-        ablation = findings(directory)
-        values["tables"].insert(0, ablation.table)
-        filled["pictures"] += ablation.picture
+    values = page_data(sources, ablation)
+    filled["pictures"] = "" if ablation is None else as_svg(ablation.drawing)
     data = json.dumps(values, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         data = data.replace(character, f"\\u{ord(character):04x}")
-    title = printable("rlvr: " + ", ".join(str(source.path) for source in sources))
+    title = "rlvr: " + ", ".join(short_names(sources))
+    if ablation is not None:
+        title = f"rlvr: {ablation.name}"
+    title = printable(title)
     filled["title"] = html.escape(title)
     filled["data"] = data
     for kind, files in (("styles", _STYLES), ("scripts", _SCRIPTS)):
@@ -152,16 +155,18 @@ class _EvenSample:
             self.bytes = sum(entry.size for entry in self.entries)
 
 
-def page_data(sources: Sequence[Source]) -> JsonObject:
-    """Return all that the page shows, as JSON."""
+def page_data(sources: Sequence[Source], ablation: Findings | None = None) -> JsonObject:
+    """Return all that the page shows, as JSON. The runs of an ablation are shown by their arms."""
     histories = [source.metrics for source in sources]
     glossary = _glossary(histories)
     without_tokens = _EvenSample(MOST_BYTES)
     with_tokens = _EvenSample(_TOKENS_SHARE * MOST_BYTES)
     runs: list[JsonObject] = []
-    names = {source.path.resolve().name for source in sources}
+    names = short_names(sources)
+    arms = [""] * len(sources) if ablation is None else [ablation.arm_of(s.path) for s in sources]
+    colors = list(dict.fromkeys(arms)) if ablation is not None else []
     count = 0
-    for source, history in zip(sources, histories, strict=True):
+    for source, name, arm, history in zip(sources, names, arms, histories, strict=True):
         fates: dict[int, Counter[str]] = defaultdict(Counter)
         masks_cut_off = source.config is not None and source.config.algorithm.masks_cut_off
         for group, tokens in _groups_with_tokens(source):
@@ -174,9 +179,17 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
                 if masks_cut_off and fate == "trained" and response.is_cut_off:
                     fate = "cut off"
                 fates[group.step][fate] += response.n_tokens or 0
-        name = source.path.resolve().name if len(names) == len(sources) else str(source.path)
         shares = _shares(fates) if source.config and fates else None
-        runs.append({"name": name, "metrics": _columns(history, glossary), "fates": shares})
+        color = len(runs) if ablation is None else colors.index(arm)
+        runs.append(
+            {
+                "name": name,
+                "arm": arm or name,
+                "color": color,
+                "metrics": _columns(history, glossary),
+                "fates": shares,
+            }
+        )
     shown = _in_tables([*without_tokens.entries, *with_tokens.entries])
     n_shown = len(shown["rows"])
     note = f"All {count:,} responses."
@@ -188,11 +201,18 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
     words = json.loads((_FILES / "words.json").read_text(encoding="utf-8"))
     for verdict, form in REASONS.items():
         words[verdict] = form.format_map(defaultdict(lambda: "…"))
-    tables = [pass_at_1_table(sources)]
-    if len(sources) > 1 and sources[0].config is not None:
-        tables.append(settings_table(sources))
-    limits = {curve.name: curve.limits for curve in CURVES if curve.limits is not None}
-    limits.update({key: (0.0, 1.0) for key in glossary if key.startswith("held_out")})
+    if ablation is not None:
+        tables = _ablation_tables(sources, ablation)
+        note = "\n".join([*ablation.failures_in_words, note])
+    else:
+        tables = [pass_at_1_table(sources, names)]
+        if len(sources) > 1 and sources[0].config is not None:
+            tables.append(settings_table(sources, names))
+    limits = {
+        key: (0.0, 1.0)
+        for key, meaning in glossary.items()
+        if "pass@1" in key or "share" in meaning.lower()
+    }
     return {
         "runs": runs,
         "tables": tables,
@@ -200,8 +220,33 @@ def page_data(sources: Sequence[Source]) -> JsonObject:
         "note": note,
         "glossary": glossary,
         "limits": limits,
+        "fates": _FATES,
+        "colors": COLORS,
         "words": glossary | words,
     }
+
+
+def _ablation_tables(sources: Sequence[Source], ablation: Findings) -> list[Table]:
+    """Return the differences of arms, the settings in which arms differ, and pass@1 of each run
+    less that of the base's run with the same seed."""
+    by_path = {source.path.resolve(): source for source in sources}
+    arms = {arm: next(iter(seeds.values())) for arm, seeds in ablation.runs.items()}
+    of_base = ablation.runs[ablation.base]
+    names = []
+    baselines: list[Source | None] = []
+    for source in sources:
+        arm = ablation.arm_of(source.path)
+        seed = ablation.seed_of(source.path)
+        names.append(f"{arm}, seed {seed}")
+        is_paired = arm != ablation.base and seed in of_base
+        baselines.append(by_path[of_base[seed].resolve()] if is_paired else None)
+    first_of_arms = [by_path[path.resolve()] for path in arms.values()]
+    less = f"less {ablation.base} of the same seed"
+    return [
+        ablation.table,
+        settings_table(first_of_arms, list(arms)),
+        pass_at_1_table(sources, names, baselines, less),
+    ]
 
 
 def _in_tables(entries: Sequence[_Entry]) -> JsonObject:
@@ -231,9 +276,10 @@ def _groups_with_tokens(source: Source) -> Iterator[tuple[StoredGroup, Sequence[
 
 
 def _shares(fates: Mapping[int, Counter[str]]) -> JsonObject:
-    """Return the share of a step's tokens that met each fate."""
+    """Return the share of a step's tokens that met each fate which occurs."""
     totals = {step: max(1, fates[step].total()) for step in sorted(fates)}
-    shares = {name: [fates[step][name] / n for step, n in totals.items()] for name in _FATES}
+    occurring = [name for name in _FATES if any(of_step[name] for of_step in fates.values())]
+    shares = {name: [fates[step][name] / n for step, n in totals.items()] for name in occurring}
     return {"step": list(totals), "shares": shares}
 
 

@@ -77,46 +77,67 @@ def list_runs(paths: Sequence[Path], display: Display) -> None:
     display.say("compare", f"some of them, with their curves: rlvr show {paths[0]} …")
 
 
-def settings_table(runs: Sequence[Source]) -> Table:
-    """Tabulate the settings that are not the same in all runs."""
+def settings_table(runs: Sequence[Source], names: Sequence[str] = ()) -> Table:
+    """Tabulate the settings that are not the same in all runs, with a column for each. `names` are
+    theirs, by default their numbers. Values that say nothing do not differ."""
     configs = [flat_settings(run.config) for run in runs if run.config]
     lines = []
     for name in dict.fromkeys(name for config in configs for name in config):
         values = [config.get(name) for config in configs]
-        if len(set(map(str, values))) > 1:
+        said = [value for value in values if value not in ({}, None)]
+        if said and len(set(map(str, values))) > 1:
             lines.append([name, *map(cell, values)])
     if not lines:
         lines = [["none", *[""] * len(configs)]]
-    numbered = [f"run {number}" for number in range(1, len(configs) + 1)]
-    return [["settings that differ", *numbered], *lines]
+    columns = names or [f"run {number}" for number in range(1, len(configs) + 1)]
+    return [["settings that differ", *columns], *lines]
 
 
-def pass_at_1_table(sources: Sequence[Source]) -> Table:
-    """Tabulate pass@1 of held-out sets with intervals, and its difference from the first source.
+def short_names(sources: Sequence[Source]) -> list[str]:
+    """Return the last part of each source's path, or the paths if some have the same."""
+    names = [source.path.resolve().name for source in sources]
+    return names if len(set(names)) == len(names) else [str(source.path) for source in sources]
 
-    The difference is over the problems that both sources have, told apart by id and text.
+
+def pass_at_1_table(
+    sources: Sequence[Source],
+    names: Sequence[str] = (),
+    baselines: Sequence[Source | None] | None = None,
+    less: str = "less the first",
+) -> Table:
+    """Tabulate pass@1 of held-out sets with intervals, and its difference from a baseline, which is
+    the first source by default. A source without a baseline has none.
+
+    The difference is over the problems that both sources have, told apart by id and text. `names`
+    are those of the sources, by default their paths, and `less` that of the difference.
     """
+    if baselines is None:
+        baselines = [None, *[sources[0]] * (len(sources) - 1)]
+    names = names or [str(source.path) for source in sources]
     are_runs = any(source.config for source in sources)
     header = ["pass@1 [95 %]", "problems", "measured"]
     if are_runs:
         header = ["pass@1 [95 %]", "problems", "before training", "measured last"]
     if len(sources) > 1:
-        header += ["less the first", "p"]
+        header += [less, "p"]
     table: Table = [header]
-    first = sources[0].held_out()
-    for number, source in enumerate(sources, 1):
+    measured_of_source = {id(source): source.held_out() for source in sources}
+    for number, (source, name_of_source, baseline) in enumerate(
+        zip(sources, names, baselines, strict=True), 1
+    ):
         before = source.held_out(before_training=True) if are_runs else {}
-        newest = source.held_out()
+        newest = measured_of_source[id(source)]
         for name in newest or before:
             problems = newest.get(name, ())
             count = sum(problem.tally.n > 0 for problem in problems or before.get(name, ()))
-            label = f"{source.path}: {name}" if name else str(source.path)
+            label = f"{name_of_source}: {name}" if name else name_of_source
             line = [f"{number} {label}", str(count)]
             if are_runs:
                 line.append(_estimate(before.get(name, ())))
             line.append(f"{_estimate(problems)} {source.newest_moment}".rstrip())
-            if number > 1:
-                line += _difference(problems, _counterpart(name, first), count)
+            if baseline is not None:
+                other_sets = measured_of_source[id(baseline)]
+                line += _difference(problems, _counterpart(name, other_sets), count)
             elif len(sources) > 1:
                 line += ["", ""]
             table.append(line)

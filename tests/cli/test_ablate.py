@@ -4,6 +4,7 @@ and plans that cannot be compared."""
 import csv
 import json
 import os
+import re
 import shlex
 import signal
 import time
@@ -22,7 +23,13 @@ from rlvr_cli.config import as_yaml, resolve, set_layer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves
 from rlvr_cli.evaluation.estimators import student
-from rlvr_cli.program.ablate import Wishes, merged, plan_of, read_wishes
+from rlvr_cli.program.ablate import (
+    Wishes,
+    merged,
+    plan_of,
+    read_wishes,
+    settings_of_all,
+)
 from rlvr_cli.ranks.launch import LAUNCHER
 from rlvr_cli.runs import ablation
 from rlvr_cli.runs.ablation import deviation_from_plan, run_figures
@@ -106,6 +113,49 @@ def test_the_ladder_goes_from_grpo_to_the_preset_of_dapo():
     assert [str(getattr(first, name)) for name in names] == ["None", "None", "sequence_mean"]
     assert first.surrogate.high == 0.2
     assert last == ALGORITHMS["dapo"]
+
+
+def test_an_arm_may_be_an_algorithm_or_flags_of_train(tmp_path):
+    wishes = merged(
+        Wishes(base="grpo"),
+        arms=["dapo", "slow: --lr 1e-6 --prompts=4", "both: --lr 1e-6 algorithm.filter=mixed"],
+    )
+    assert wishes.arms["dapo"] == "algo=dapo"
+    arms = plan_of(wishes, tmp_path).arms
+    assert arms["dapo"].algorithm == ALGORITHMS["dapo"]
+    assert (arms["slow"].optim.lr, arms["slow"].rollout.prompts) == (1e-6, 4)
+    with pytest.raises(UserError, match=r"--lrr: no flag of rlvr train; did you mean --lr\?"):
+        plan_of(merged(Wishes(), arms=["a: --lrr 1"]), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "sources", "settings"),
+    [
+        (["gsm8k", "--lr", "1e-4"], ["gsm8k"], ["optim.lr=1e-4"]),
+        (["--skip-bad", "gsm8k", "p.csv"], ["gsm8k", "p.csv"], ["data.skip_bad=true"]),
+        (["-n", "4", "--max-tokens=64"], [], ["rollout.samples=4", "rollout.max_tokens=64"]),
+        (
+            ["--reward", "math", "--reward", "my.py:0.5", "-"],
+            ["-"],
+            ['reward.functions=["math", "my.py:0.5"]'],
+        ),
+    ],
+)
+def test_flags_of_train_are_settings_of_all_runs(words, sources, settings):
+    assert settings_of_all(words) == (sources, settings)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--algo", "grpo"], "--base sets algo"),
+        (["--seed", "3"], "--seeds sets seed"),
+        (["--lr"], "--lr: give its value"),
+        (["--stpes", "3"], "--stpes: no flag of rlvr train; did you mean --steps?"),
+    ],
+)
+def test_a_flag_that_is_not_of_all_runs_is_refused(words, message):
+    assert message in refused("ablate", *ARM, *words)
 
 
 def test_seconds_of_a_run_are_the_processors(tmp_path):
@@ -204,7 +254,9 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(
     assert float(row["difference"]) == pytest.approx(fmean(means))
     least = student(1) * abs(means[0] - means[1]) / 2  # the part of the seeds alone
     assert float(row["high"]) - float(row["low"]) >= 2 * least - 1e-9
-    assert (out / "picture.svg").read_text().count("<polygon") == 6  # two arms in three panels
+    assert (out / "picture.svg").read_text().count(
+        "<polygon"
+    ) == 7  # in three panels, and of differences
     assert r"\begin{tabular}{lrrrrrr}" in (out / "table.tex").read_text()
 
     repeated = forked(command, tmp_path)
@@ -217,9 +269,36 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(
     assert "could show nothing: 2 seeds tell no difference" in said
     assert "in pass@1 with 2 seeds, if all vary as the first 2 do" in said
     assert invoke("show", str(out), "--html", str(tmp_path / "page.html")).exit_code == 0
-    assert "<polygon" in (tmp_path / "page.html").read_text()
+    page = (tmp_path / "page.html").read_text()
+    assert page.index("<polygon") < page.index('id="tables"')  # the picture first
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page)[1])
+    assert [(run["name"], run["arm"], run["color"]) for run in data["runs"]] == [
+        ("grpo-0", "grpo", 0),
+        ("grpo-1", "grpo", 0),
+        ("slow-0", "slow", 1),
+        ("slow-1", "slow", 1),
+    ]
+    arms, settings, by_seed = data["tables"]
+    assert arms[0][0] == "arm"
+    assert settings == [["settings that differ", "grpo", "slow"], ["optim.lr", "0.0001", "1e-06"]]
+    assert by_seed[0][-2:] == ["less grpo of the same seed", "p"]
+    assert [line[-2] == "" for line in by_seed[1:]] == [True, True, False, False]
+    assert "<title>rlvr: out</title>" in page
+    drawn = invoke("show", str(out), "--picture", str(tmp_path / "p.svg"), "--panel", "difference")
+    assert drawn.exit_code == 0, drawn.stderr
+    assert (tmp_path / "p.svg").read_text().count("<polygon") == 1
+    for args, message in {
+        ("--picture", "p.gif"): "name a file that ends in .svg, .pdf or .png",
+        ("--picture", tmp_path / "p.svg"): "it exists already",
+        ("--picture", "q.svg", "--panel", "loss"): "no such panel",
+        ("--panel", "loss"): "give --picture FILE as well",
+    }.items():
+        assert message in refused("show", out, *args)
     (out / "slow-1" / "summary.json").unlink()
-    assert "3 of 4 runs have ended" in " ".join(invoke("show", str(out)).stdout.split())
+    (out / "slow-1.log").write_text("rlvr: error: it returned Tensor, not two tensors\n")
+    said = " ".join(invoke("show", str(out)).stdout.split())
+    assert "slow: 1 run failed, in no figure: it returned Tensor, not two tensors" in said
+    assert "3 of 4 runs have ended" in said
 
 
 @pytest.mark.parametrize(

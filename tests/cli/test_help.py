@@ -14,7 +14,7 @@ from rlvr_cli.cli.main import app
 from rlvr_cli.config import Config, flags_of
 from rlvr_cli.core.settings import settings_of
 
-REPORT = {"against", "by", "k", "judge", "format", "responses"}
+REPORT = {"against", "pairs", "by", "k", "judge", "format", "responses"}
 NO_SETTINGS = {
     "train": {"list_", "resume", "check", "out", "quiet", "config", "set_"}
     | {"from_", "settings", "print_config", "translate", "verbose", "track", "processes"},

@@ -138,8 +138,8 @@ def comparison(model="n", baseline="m") -> Comparison:
 
 def test_differences_with_their_tests():
     header, *lines = differences([comparison(), comparison(model="o")])
-    assert header[:6] == ("model", "data", "baseline", "metric", "problems", "difference [95 %]")
-    assert header[6:] == ("p", "better", "worse")
+    assert header[:6] == ["model", "data", "baseline", "metric", "problems", "difference [95 %]"]
+    assert header[6:] == ["p", "better", "worse"]
     assert [line[:5] for line in lines[:3]] == [
         ["n", "d", "m", "pass@1", "9"],
         ["n", "d", "m", "pass@8", "9"],
@@ -171,21 +171,23 @@ def test_latex_prints_any_name_and_sets_intervals_in_small_letters():
     names = r"a_b & 5% #1 $x$ {y} ~z ^2 \n <|end|> [q] -0.5"
     report = report_of(
         entry(model=names),
-        entry(model="[0]", pass_at={1: estimate(0.05)}),
+        entry(model="[0]", pass_at={1: estimate(0.05), 2: None}),
         command="rlvr eval\n\\input{x}",
     )
-    comment, note, _, begin, top, head, mid, first, second, *_ = as_latex(report).splitlines()
+    lines = as_latex(report).splitlines()
+    comment, note, _, begin, top, group, rule, head, mid, first, second, *_ = lines
     assert comment == r"% rlvr eval \input{x}"  # a line break would end the comment
     assert note.startswith("% Names: ")
-    assert (begin, top, mid) == (r"\begin{tabular}{llrrrr}", r"\toprule", r"\midrule")
-    assert head == r"model & data & k & problems & pass@k [95 \%] & cons@k [95 \%] \\"
+    assert (begin, top, mid) == (r"\begin{tabular}{lrr}", r"\toprule", r"\midrule")
+    assert group == r" & \multicolumn{2}{c}{d, 9 problems} \\"
+    assert rule == r"\cmidrule(lr){2-3}"
+    assert head == r"model & pass@1 [95 \%] & cons@2 [95 \%] \\"
     assert first.startswith(
         r"a\_b \& 5\% \#1 \$x\$ \{y\} \textasciitilde{}z \textasciicircum{}2 \textbackslash{}n "
-        r"\textless{}\textbar{}end\textbar{}\textgreater{} [q] $-$0.5 & d & 1 & 9 & "
+        r"\textless{}\textbar{}end\textbar{}\textgreater{} [q] $-$0.5 & 0.500 "
     )
     assert second == (  # `\\` would take a `[` after it for its option
-        r"{}[0] & d & 1 & 9 & 0.050 {\small [$-$0.050, 0.150]} "
-        r"& 0.500 {\small [0.400, 0.600]} \\"
+        r"{}[0] & 0.050 {\small [$-$0.050, 0.150]} & 0.500 {\small [0.400, 0.600]} \\"
     )
     assert as_latex(report).count(r"\begin{tabular}") == 1
     assert as_latex(report).endswith("\\bottomrule\n\\end{tabular}")
@@ -194,10 +196,36 @@ def test_latex_prints_any_name_and_sets_intervals_in_small_letters():
         r"n & d & m & pass@1 & 9 & 0.250 {\small [0.150, 0.350]} & \textless{}0.001 & 5 & 0"
         in compared
     )
+    assert "pass@8" not in compared  # which the table of results has not
+    eight = entry(pass_at={1: estimate(0.5), 8: estimate(0.5)}, cons_at={8: estimate(0.5)})
+    asked = as_latex(report_of(eight, paired=[comparison()], ks=(1, 8)))
+    assert "pass@8 & 9 " in asked
+    assert "cons@8 & 9 " in asked
 
 
-def bold(*entries) -> list[str]:
-    text = as_latex(report_of(*entries))
+def test_latex_has_a_row_for_each_model():
+    report = report_of(result("a", 0.5), result("b", 0.25, 8), result("b", 0.75, data="e"))
+    lines = as_latex(report).splitlines()
+    assert (
+        lines[5] == r" & \multicolumn{1}{c}{d, 9 problems} & \multicolumn{1}{c}{e, 9 problems} \\"
+    )
+    assert lines[6] == r"\cmidrule(lr){2-2} \cmidrule(lr){3-3}"
+    assert lines[9] == r"a & 0.500 {\small [0.400, 0.600]} & - \\"
+    assert lines[10].startswith(r"b & 0.250 {\small [0.150, 0.350]} of 8 & 0.750 ")
+    apart = as_latex(report_of(result("a", 0.5, data="f.jsonl"), result("b", 0.25, data="g")))
+    assert "model & data & pass@1" in apart  # a file each: they share the column
+    assert r"b & g & 0.250 " in apart
+    assert "& 1 &" not in as_latex(report_of(entry(version=1)))
+
+
+def paired_with(model, baseline, value, p, p_holm=None, data="d") -> Comparison:
+    one = PairedDifference(value, (value - 0.1, value + 0.1), p, 5, 1, problems=9, p_holm=p_holm)
+    empty = replace(comparison(model, baseline), data=data, against_data=data, against=baseline)
+    return replace(empty, pass_at={1: one}, cons_at={})
+
+
+def bold(*entries, paired=()) -> list[str]:
+    text = as_latex(report_of(*entries, paired=paired))
     return [part.partition("}")[0] for part in text.split(r"\textbf{")[1:]]
 
 
@@ -206,15 +234,19 @@ def result(model, value, problems=9, data="d") -> Entry:
     return entry(model, data, pass_at=one, cons_at={1: None})
 
 
-def test_latex_emboldens_the_best_only_if_it_is_one():
-    assert bold(result("a", 0.5), result("b", 0.625), result("c", 0.25)) == ["0.625"]
-    assert bold(result("a", 0.5)) == []  # the best of one
-    assert bold(result("a", 0.5), result("b", 0.50049)) == []  # as printed, both are
-    assert bold(result("a", 0.5), result("b", 0.625, problems=8)) == []
-    assert bold(result("a", 0.5), result("b", 0.625, data="e")) == []
-    assert bold(*(result(m, v, data=d) for m, v, d in
-                  (("a", 0.5, "d"), ("a", 0.9, "e"), ("b", 1.0, "d"), ("b", 0.25, "e")))
-                ) == ["0.900", "1.000"]  # fmt: skip
+def test_latex_emboldens_the_best_only_beyond_the_noise():
+    three = (result("a", 0.5), result("b", 0.625), result("c", 0.25))
+    better = [paired_with("b", "a", 0.125, 0.04), paired_with("c", "b", -0.375, 0.001)]
+    assert bold(*three, paired=better) == ["0.625"]
+    assert bold(*three, paired=better[:1]) == []  # c is not compared with b
+    assert bold(*three) == []
+    assert bold(*three, paired=[paired_with("b", "a", 0.125, 0.05), better[1]]) == []
+    assert bold(*three, paired=[paired_with("b", "a", 0.125, 0.04, 0.08), better[1]]) == []
+    assert bold(*three, paired=[paired_with("b", "a", 0.125, 0.01, 0.03), better[1]]) == ["0.625"]
+    assert bold(*three, paired=[paired_with("a", "b", -0.125, 0.04), better[1]]) == ["0.625"]
+    assert bold(three[0]) == []  # the best of one
+    other_set = [paired_with("b", "a", 0.125, 0.04, data="e"), better[1]]
+    assert bold(*three, paired=other_set) == []
 
 
 def test_csv_has_a_row_for_each_figure():
@@ -223,28 +255,28 @@ def test_csv_has_a_row_for_each_figure():
     unbroken = entry(any_form=estimate(0.75), by={"level": {"3": part}})
     report = report_of(unbroken, paired=[comparison()])
     header, *lines = as_csv(report).splitlines()
-    names = "model,data,metric,k,level_field,level,value,low,high,n,baseline,p,better,worse"
+    names = "model,data,metric,k,level_field,level,value,low,high,n,baseline,p,better,worse,p_holm"
     assert header == names
     assert lines == [
-        "m,d,pass@k,1,,,0.5,0.4,0.6,9,,,,",
-        "m,d,pass@k,2,,,0.625,0.525,0.725,9,,,,",
-        "m,d,pass@k,4,,,0.75,0.65,0.85,8,,,,",
-        "m,d,cons@k,1,,,0.5,0.4,0.6,9,,,,",
-        "m,d,cons@k,2,,,0.5,0.4,0.6,9,,,,",
-        "m,d,pass@k in any form,1,,,0.75,0.65,0.85,9,,,,",
-        "m,d,format_share,,,,1.0,,,,,,,",
-        "m,d,cut_off_share,,,,0.125,,,,,,,",
-        "m,d,response_length,,,,12.34,,,,,,,",
-        "m,d,pass@k,1,level,3,0.25,0.15,0.35,4,,,,",
-        "m,d,cut_off_share,,level,3,0.0,,,,,,,",
-        "m,d,response_length,,level,3,5.0,,,,,,,",
-        "n,d,difference pass@k,1,,,0.25,0.15,0.35,9,m,0.0009,5,0",
-        "n,d,difference pass@k,8,,,0.25,0.15,0.35,9,m,0.001,4,1",
-        "n,d,difference cons@k,1,,,0.25,0.15,0.35,9,m,0.0009,5,0",
-        "n,d,difference cons@k,8,,,0.25,0.15,0.35,9,m,0.5,2,2",
+        "m,d,pass@k,1,,,0.5,0.4,0.6,9,,,,,",
+        "m,d,pass@k,2,,,0.625,0.525,0.725,9,,,,,",
+        "m,d,pass@k,4,,,0.75,0.65,0.85,8,,,,,",
+        "m,d,cons@k,1,,,0.5,0.4,0.6,9,,,,,",
+        "m,d,cons@k,2,,,0.5,0.4,0.6,9,,,,,",
+        "m,d,pass@k in any form,1,,,0.75,0.65,0.85,9,,,,,",
+        "m,d,format_share,,,,1.0,,,,,,,,",
+        "m,d,cut_off_share,,,,0.125,,,,,,,,",
+        "m,d,response_length,,,,12.34,,,,,,,,",
+        "m,d,pass@k,1,level,3,0.25,0.15,0.35,4,,,,,",
+        "m,d,cut_off_share,,level,3,0.0,,,,,,,,",
+        "m,d,response_length,,level,3,5.0,,,,,,,,",
+        "n,d,difference pass@k,1,,,0.25,0.15,0.35,9,m,0.0009,5,0,",
+        "n,d,difference pass@k,8,,,0.25,0.15,0.35,9,m,0.001,4,1,",
+        "n,d,difference cons@k,1,,,0.25,0.15,0.35,9,m,0.0009,5,0,",
+        "n,d,difference cons@k,8,,,0.25,0.15,0.35,9,m,0.5,2,2,",
     ]
     rows = list(csv.DictReader(as_csv(report).splitlines()))
-    assert len(set(rows[0])) == len(rows[0]) == 14
+    assert len(set(rows[0])) == len(rows[0]) == 15
 
 
 def test_the_formats_are_those_of_the_option():

@@ -1,7 +1,7 @@
 "use strict";
 // Text from models reaches the page only as textContent.
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const COLORS = ["#2f7ed8", "#e08a1e", "#2ca66f", "#b04fc4", "#1aa6b7", "#d64550", "#8a7b3f", "#7a7f87"];
+const COLORS = DATA.colors;
 const ROW = 28;
 const $ = (id) => document.getElementById(id);
 const make = (tag, text, name, ...children) => {
@@ -19,13 +19,18 @@ const table = (lines) => make("div", null, "scroll", make("table", null, "", ...
 const hidden = new Set();
 const plots = [];
 const tint = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-function plot(parent, title, note, steps, series, limits) {
+// A share's axis has the range of its values, and stays within 0 and 1. That of stacked shares is the whole.
+const within = ([least, most]) => (_, low, high) => {
+  const free = 0.05 * (high - low || 1);
+  return [Math.max(least, low - free), Math.min(most, high + free)];
+};
+function plot(parent, title, note, steps, series, limits, isWhole) {
   const box = make("div", null, "chart", make("h3", title), make("p", note));
   parent.append(box);
   const axis = { stroke: () => tint("--fg"), grid: { stroke: () => tint("--line"), width: 1 }, ticks: { show: false } };
   const inside = limits && series.every((one) => one.values.every((value) => !(value < limits[0] || value > limits[1])));
   const made = new uPlot({
-    width: Math.max(200, box.clientWidth), height: 190, scales: { x: { time: false }, y: inside ? { range: limits } : {} },
+    width: Math.max(200, box.clientWidth), height: 190, scales: { x: { time: false }, y: inside ? { range: isWhole ? limits : within(limits) } : {} },
     axes: [{ ...axis, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000] }, { ...axis, size: 56 }],
     series: [{ label: "step" }, ...series.map((one) => ({ value: (_, value) => number(value), spanGaps: true, ...one.style, label: one.label }))],
   }, [steps, ...series.map((one) => one.values)], box);
@@ -52,7 +57,7 @@ function curves() {
     const ends = [key.replace("pass@1", "pass@1_low"), key.replace("pass@1", "pass@1_high")];
     const lines = having.flatMap(([run, place]) => [key, ...ends].filter((one, at) => run.metrics[one] && (!at || one !== key)).map((one, at) => ({
       label: run.name + ["", " 95 % from", " to"][at], run: place, values: aligned(run, one),
-      style: { stroke: COLORS[place % COLORS.length], width: at ? 0.5 : 2, points: { show: !at && (key.startsWith("held_out") || steps.length < 3) } },
+      style: { stroke: COLORS[DATA.runs[place].color % COLORS.length], width: at ? 0.5 : 2, points: { show: !at && (key.startsWith("held_out") || steps.length < 3) } },
     })));
     plot($(drawn++ < 6 ? "charts" : "more"), key, note, steps, lines, DATA.limits[key]);
   }
@@ -61,22 +66,23 @@ function curves() {
     const names = Object.keys(run.fates.shares);
     const sums = names.map((_, at) => run.fates.step.map((_, step) => names.slice(0, at + 1).reduce((sum, name) => sum + run.fates.shares[name][step], 0)));
     plot($("fates"), `where the tokens of ${run.name} went`, "Share of the sampled tokens, stacked: dropped groups are all right or all wrong, so that nothing sets their responses apart.",
-      run.fates.step, names.map((name, at) => ({ label: name, run: place, values: sums[at], style: { stroke: COLORS[at], points: { show: false }, fill: COLORS[at] + "c0", value: (_, __, ___, step) => (step === null || step === undefined ? "-" : number(run.fates.shares[name][step])) } })).reverse(), [0, 1]);
+      run.fates.step, names.map((name, at) => ({ label: name, run: place, values: sums[at], style: { stroke: COLORS[DATA.fates.indexOf(name)], points: { show: false }, fill: COLORS[DATA.fates.indexOf(name)] + "c0", value: (_, __, ___, step) => (step === null || step === undefined ? "-" : number(run.fates.shares[name][step])) } })).reverse(), [0, 1], true);
   });
 }
 function sized() { for (const { box, made } of plots) if (box.clientWidth) made.setSize({ width: box.clientWidth, height: 190 }); }
 function legend() {
-  DATA.runs.forEach((run, place) => {
+  for (const arm of new Set(DATA.runs.map((run) => run.arm))) {
+    const places = DATA.runs.flatMap((run, place) => (run.arm === arm ? [place] : []));
     const tick = Object.assign(make("input"), { type: "checkbox", checked: true });
     const swatch = make("b", "▬");
-    swatch.style.color = COLORS[place % COLORS.length];
+    swatch.style.color = COLORS[DATA.runs[places[0]].color % COLORS.length];
     tick.addEventListener("change", () => {
-      hidden[tick.checked ? "delete" : "add"](place);
-      for (const { made, runs } of plots) runs.forEach((one, at) => one === place && made.setSeries(at + 1, { show: tick.checked }));
+      for (const place of places) hidden[tick.checked ? "delete" : "add"](place);
+      for (const { made, runs } of plots) runs.forEach((one, at) => places.includes(one) && made.setSeries(at + 1, { show: tick.checked }));
       filter();
     });
-    $("runs").append(make("label", null, "", tick, swatch, make("span", run.name)));
-  });
+    $("runs").append(make("label", null, "", tick, swatch, make("span", places.length > 1 ? `${arm} (${places.length})` : arm)));
+  }
 }
 
 // Responses: filters, search, order, and a list that holds only the rows in sight.
