@@ -83,6 +83,7 @@ def test_every_setting_is_read_somewhere():
             actual |= reads(ast.parse(path.read_text()))
     actual |= {(name, "source") for name, key in actual if key == "sources"}  # one, as a list
     actual |= {(name, "importance_correction") for name, key in actual if key == "correction"}
+    actual |= {("partial", "tokens") for _, key in actual if key == "round_tokens"}
     actual |= {("kl", "function")}  # `custom_functions`
     for name, part in parts():
         if (name, "fields") in actual:  # the component takes them all: algorithm/test_choices.py

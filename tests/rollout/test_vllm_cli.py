@@ -184,7 +184,7 @@ def test_killed_with_vllm_and_responses_under_way_it_is_the_unbroken_run(tmp_pat
     lines = (whole / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["unfinished"] > 0
     out = [*command, "--out", str(run)]
-    died = forked(out, tmp_path, program=lambda: (kill_in_write(28), main()))
+    died = forked(out, tmp_path, program=lambda: (kill_in_write(40), main()))
     assert died.rc == -signal.SIGKILL, died.err
     assert list(run.glob("checkpoints/step-[12]"))
     result = forked(["train", "--resume", str(run)], tmp_path)
