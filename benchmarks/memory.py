@@ -42,6 +42,7 @@ SETTINGS = {
     ),
     "8 bits": ("optim.moments=8bit",),
     "lora": ("lora.rank=32",),
+    "4 bits": ("lora.rank=32", "lora.base=nf4"),
     "lora, computed again": ("lora.rank=32", "optim.checkpointing=on"),
 }
 GIB = 1 << 30
@@ -151,6 +152,8 @@ def measured(name: str, settings: tuple[str, ...], tokens: int) -> int:
     gc.collect()
     before = resident()
     cell = prepared(name, settings, tokens)
+    with open("/proc/self/clear_refs", "w", encoding="utf-8") as file:
+        file.write("5")  # the peak begins anew, without the weights before they were quantized
     update(*cell)
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
@@ -163,6 +166,7 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
     from rlvr_cli.model.adapter import add_adapter
     from rlvr_cli.model.policy import Policy, recompute, shard_module
+    from rlvr_cli.model.quantized import quantize
     from rlvr_cli.setup.plan import is_sharded
     from rlvr_cli.training.update import Updater
 
@@ -170,6 +174,8 @@ def prepared(name: str, settings: tuple[str, ...], tokens: int):
     model = shaped(name)
     if config.optim.weights == "bfloat16":
         model.bfloat16()
+    if config.lora.base == "nf4":
+        quantize(model)
     model.to("cuda" if torch.cuda.is_available() else "cpu")
     if config.lora.rank is not None:
         add_adapter(model, config.lora.rank, config.lora.alpha, config.lora.targets, 0)

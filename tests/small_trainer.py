@@ -15,6 +15,7 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.loading import LoadedModel, cast
+from rlvr_cli.model.quantized import dequantize, quantize
 from rlvr_cli.model.settings import SIXTEEN_BITS
 from rlvr_cli.ranks.group import full_tensor
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
@@ -64,7 +65,10 @@ def make_trainer(
     model, lora = model or random_model(), config.lora
     if config.optim.weights in SIXTEEN_BITS:
         cast(model, getattr(torch, config.optim.weights))
+    if lora.base == "nf4":
+        quantize(model)
     sampled = deepcopy(model) if lora.rank or is_sharded(plan.config.optim) else model
+    dequantize(sampled)
     engine = TransformersEngine(sampled, 50, (1,), 64, forward)
     if lora.rank:
         add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)

@@ -86,13 +86,14 @@ KINDS = {
     "opd": Kind("--algo opd --teacher teacher", 13, 3, 7),
     "weights": Kind("--algo dapo --set optim.weights=bfloat16", 13, 2, 7),
     "8 bits": Kind("--set optim.weights=bfloat16 --set optim.moments=8bit", 13, 2, 7),
+    "4 bits": Kind("--algo grpo --lora 2 --set lora.base=nf4", 13, 3, 4),
     "offload": Kind("--algo grpo --set optim.offload=all", 13, 107, 161, 28),
     "recompute": Kind("--algo dapo --set optim.checkpointing=on", 13, 2, 7),
 }
 """One of a decoded token, a token late, and 5 more; one of a model for log-probabilities; one of an
 optimizer step and 2 of what is kept of the responses; one at the end of every phase. With weights
 on the CPU more than one a parameter and pass, which is what it costs."""
-SLOW = ("ppo-shared", "weights", "recompute")
+SLOW = ("ppo-shared", "weights", "recompute", "4 bits")
 """Their waits are those of `ppo` and of `dapo`, and only `make test-all` counts them."""
 
 

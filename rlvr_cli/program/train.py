@@ -17,7 +17,6 @@ from rlvr_cli.core.types import PROBLEM_SET, OnStep, Prompt
 from rlvr_cli.data.holdout import hold_out
 from rlvr_cli.data.problems import ProblemSet, check_problems, load_all
 from rlvr_cli.data.sources import bare_name, has_split
-from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import STEP
 from rlvr_cli.ranks.group import broadcast_from_first
 from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoints, load_weights
@@ -245,5 +244,5 @@ def _load_parent(session: Session) -> Checkpoint | None:
             f"{path}: its weights are not those of a model with lora.rank "
             f"{session.plan.config.lora.rank}"
         ) from None
-    session.engine.sync_weights(merged_parameters(session.policy.model))
+    session.push_weights()
     return parent

@@ -20,7 +20,7 @@ from rlvr_cli.core.signals import raise_if_interrupted
 from rlvr_cli.core.text import plural, shortened
 from rlvr_cli.core.versions import describe_versions, untried_versions
 from rlvr_cli.data.prompts import forward_samples, turn_end, writes_date
-from rlvr_cli.model.adapter import add_adapter
+from rlvr_cli.model.adapter import adapter_parameters, add_adapter, merged_parameters
 from rlvr_cli.model.forward import PACKED, Forward, Sample, choose_forward
 from rlvr_cli.model.loading import LoadedModel, cast, load_model, model_outline, unused_gpu
 from rlvr_cli.model.policy import decoder_layers
@@ -84,6 +84,14 @@ class Session:
     def clocks(self) -> "dict[str, Sampler | Rewarder]":
         """Return the objects that time verdicts and rewards, by the name of the phase."""
         return {"verification": self.sampler, "reward": self.rewarder}
+
+    def push_weights(self) -> None:
+        """Hand the policy's present weights to the engine."""
+        model = self.policy.model
+        weights = merged_parameters(model)
+        if self.engine.has_adapter:
+            weights = adapter_parameters(model)
+        self.engine.sync_weights(weights)
 
     @property
     def versions(self) -> str:

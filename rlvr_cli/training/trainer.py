@@ -26,7 +26,6 @@ from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.result_dir import PartialResult
 from rlvr_cli.evaluation.sampling import respond
 from rlvr_cli.evaluation.task import Task, carry_out
-from rlvr_cli.model.adapter import adapter_parameters, merged_parameters
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.models import prepare_models
@@ -154,7 +153,7 @@ class Trainer:
                 record.tokens = token_rows(batch, samples, self.session.policy.tokenizer)
             self.updater.optimizer.zero_grad()  # the next rollout needs the gradients' memory
             with record.phase("sync"):  # SYNC: the new weights to the engine
-                self._push_weights()
+                self.session.push_weights()
                 engine.wake()
             record.passed = samples.passed_lengths
             self.weight_version += 1
@@ -167,13 +166,6 @@ class Trainer:
         self.step = step
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried_groups), no_signal)
-
-    def _push_weights(self) -> None:
-        """Hand the present weights to the engine."""
-        model = self.session.policy.model
-        engine = self.session.engine
-        has_adapter = engine.has_adapter
-        engine.sync_weights(adapter_parameters(model) if has_adapter else merged_parameters(model))
 
     def samples_of(self, groups: Sequence[Group]) -> Samples:
         """Return the responses of these groups that may train as a batch."""
@@ -321,4 +313,4 @@ class Trainer:
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have used random numbers
         if self.reference is not None and self.config.algorithm.renewal:
             load_module("reference", self.reference.model, state.tensors)
-        self._push_weights()
+        self.session.push_weights()

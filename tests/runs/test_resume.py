@@ -71,6 +71,7 @@ PRESETS = {
         "optim.precision=bfloat16",
         "rollout.mismatch_limit=1",
     ),
+    "4 bits": ("algo=ppo", "lora.rank=2", "lora.base=nf4"),
     "float16, lora": ("algo=grpo", "lora.rank=2", "optim.weights=float16"),
     "computed again": ("algo=grpo", "optim.checkpointing=on"),
     "teacher": ("algo=opd", "rollout.samples=1"),

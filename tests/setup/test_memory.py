@@ -16,6 +16,7 @@ from small_models import random_model
 from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.core.text import GIB
 from rlvr_cli.model.policy import decoder_layers
+from rlvr_cli.model.quantized import quantized_numbers
 from rlvr_cli.ranks import group
 from rlvr_cli.setup import memory
 from rlvr_cli.setup.machine import Machine
@@ -74,6 +75,7 @@ def stored_by(layer: torch.nn.Module) -> list[dict[int, int]]:
         ("lora.rank=32",),
         ("lora.rank=2",),
         pytest.param(("optim.moments=8bit",), marks=quantizes),
+        pytest.param(("lora.rank=2", "lora.base=nf4"), marks=quantizes),
     ],
 )
 @pytest.mark.parametrize("name", ["2M", "8M"])
@@ -91,7 +93,7 @@ def test_an_update_allocates_what_is_predicted(name, more):
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     base = [p for key, p in model.named_parameters() if "lora_" not in key]
     adapter = [p for key, p in model.named_parameters() if "lora_" in key]
-    assert always["weights"] == size_of(base)
+    assert always["weights"] == size_of([*base, *quantized_numbers(model)])
     assert always.get("adapter", 0) == size_of(adapter)
     moments = [
         value
@@ -215,6 +217,20 @@ def test_each_part_by_hand():
     offloaded = needed("optim.offload=all", *FLOAT, machine=Machine("cuda", 0, 0))
     assert offloaded.always == {"context": GIB, "the engine's weights": 4000}
     assert "gradients" not in offloaded.updating
+
+
+def test_a_base_in_nf4_by_hand():
+    """600 of 1000 weights take half a byte each, and 64 of them share a scale of 4 bytes. An engine
+    holds 1000 dequantized ones if they fit, else the 400 others."""
+    model = replace(TINY, quantizable=600, largest_quantizable=200)
+    config = settings(*FIXED, *FLOAT, "algo=dapo", "lora.rank=2", "lora.base=nf4")
+    need = Memory(model, CPU).needed(config)
+    assert need.always["weights"] == 4 * 400 + 600 // 2 + 4 * 600 // 64
+    assert need.always["the engine's weights"] == 4 * 1000
+    stages = update_stages(model, config, "cpu")
+    assert stages["backward through the last layer"]["a dequantized weight"] == 4 * 200
+    small = Machine("cpu", need.peak - 1, need.peak - 1)
+    assert Memory(model, small).needed(config).always["the engine's weights"] == 4 * 400
 
 
 def test_layers_that_are_computed_again_store_their_inputs():
