@@ -40,6 +40,7 @@ SETTINGS = {
         "optim.precision=bfloat16",
         "optim.checkpointing=on",
     ),
+    "8 bits": ("optim.moments=8bit",),
     "lora": ("lora.rank=32",),
     "lora, computed again": ("lora.rank=32", "optim.checkpointing=on"),
 }

@@ -188,7 +188,7 @@ def rows_of(prompt_ids: list, response_ids: list, logprobs: Sequence[Sequence[fl
         sample=list(range(B)),
         group=torch.zeros(B, dtype=torch.long),
         reward=signs[:, 0],
-        is_fresh=torch.ones(B, dtype=torch.bool),
+        is_fresh=mask.bool(),
         is_cut_off=torch.zeros(B, dtype=torch.bool),
         is_correct=signs[:, 0] > 0,
         mask=mask,

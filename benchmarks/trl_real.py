@@ -13,6 +13,7 @@ import argparse
 import json
 import resource
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import smollm
@@ -27,8 +28,16 @@ MICRO = 16
 """Responses in one pass: 16 x 64 tokens with the prompt, which equals the recipe's micro_tokens."""
 
 
-def train(directory: Path, model: str, problems: list, seed: int) -> int:
-    """Train, write the model, and return the number of generated tokens."""
+def train(
+    directory: Path,
+    model: str,
+    problems: list,
+    seed: int,
+    shuffle: bool = True,
+    callbacks: Sequence[object] = (),
+) -> int:
+    """Train, write the model, and return the number of generated tokens. Without `shuffle` the
+    problems are taken in their order."""
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -69,12 +78,17 @@ def train(directory: Path, model: str, problems: list, seed: int) -> int:
         lr_scheduler_type="constant",
         weight_decay=0.1,
         max_steps=RECIPE["steps"],
+        shuffle_dataset=shuffle,
     )
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     GRPOTrainer(
-        model=policy, reward_funcs=rewards, args=args, train_dataset=Dataset.from_list(rows),
+        model=policy,
+        reward_funcs=rewards,
+        args=args,
+        train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
-    ).train()  # fmt: skip
+        callbacks=list(callbacks),
+    ).train()
     policy.save_pretrained(directory)
     tokenizer.save_pretrained(directory)
     return sampled[0]

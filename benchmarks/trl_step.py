@@ -69,7 +69,7 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
 
     from rlvr_cli.algorithm.advantage import with_advantages
     from rlvr_cli.algorithm.choices import ALGORITHMS
-    from rlvr_cli.algorithm.kinds import Clip
+    from rlvr_cli.algorithm.objective import Clip
     from rlvr_cli.algorithm.samples import to_samples
     from rlvr_cli.core.types import Group, Problem, Rollout, SamplingParams
     from rlvr_cli.data.prompts import render_prompts

@@ -55,7 +55,7 @@ def _run(arguments: list[str]) -> int:
     try:
         return int(typer.main.get_command(app).main(arguments, "rlvr", standalone_mode=False) or 0)
     except usage_error as error:
-        from rlvr_cli.config.overlay import foreign_answer
+        from rlvr_cli.config.foreign import foreign_answer
 
         context = getattr(error, "ctx", None)
         command = context.command_path if context else "rlvr"

@@ -8,7 +8,7 @@ from typing import Any
 from rlvr_cli.algorithm.reward import OBJECT, RewardObjects
 from rlvr_cli.config import Config, Sets, flags_of
 from rlvr_cli.config.built_in import canonical
-from rlvr_cli.config.overlay import foreign_answer
+from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import read_regular, reading

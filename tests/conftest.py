@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -49,6 +50,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     terminalreporter.write_line(
         f"TESTS_SEED={TESTS_SEED}: the same seed draws the same third of the hostile tables"
     )
+
+
+quantizes = pytest.mark.skipif(
+    find_spec("bitsandbytes") is None, reason="bitsandbytes is not installed (the extra [cards])"
+)
+"""The mark of a test that quantizes weights or moments."""
 
 
 def jsonl(*rows: object) -> str:

@@ -23,7 +23,7 @@ from rlvr_cli.__main__ import main
 
 SHARED = (
     "transformers",
-    *("rlvr_cli.algorithm.parts", "rlvr_cli.evaluation.publish", "rlvr_cli.rewards.rewarder"),
+    *("rlvr_cli.setup.parts", "rlvr_cli.evaluation.publish", "rlvr_cli.rewards.rewarder"),
     *(f"rlvr_cli.program.{name}" for name in ("eval", "local", "recorded", "train")),
 )
 """What the first fork imports in this process, so that no fork has to."""

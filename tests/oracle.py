@@ -13,7 +13,8 @@ from typing import Any
 import torch
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import KL, Critic, GeometricMask
+from rlvr_cli.algorithm.kinds import Critic, GeometricMask
+from rlvr_cli.algorithm.kl import KL
 from rlvr_cli.algorithm.objective import LossDenominators
 
 Number = float | torch.Tensor

@@ -13,7 +13,7 @@ import pickle
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -32,6 +32,10 @@ from transformers import PreTrainedModel
 
 from rlvr_cli.__main__ import main
 from rlvr_cli.training.record import StepRecord
+
+# With a GPU it would ask for torch's build for CUDA when it is imported.
+with suppress(ImportError):
+    import_module("bitsandbytes")
 
 GPU = torch.device("cuda", 0)
 NAME = "NVIDIA H100 80GB HBM3"

@@ -65,7 +65,7 @@ def samples_of(rows: Sequence[Row]) -> Samples:
         sample=[row.sample for row in rows],
         group=torch.tensor([row.group for row in rows]),
         reward=torch.tensor([row.reward for row in rows], dtype=torch.float64),
-        is_fresh=torch.tensor([row.is_fresh for row in rows]),
+        is_fresh=padded([[row.is_fresh] * len(row.response_ids) for row in rows]).bool(),
         is_cut_off=torch.tensor([row.is_cut_off for row in rows]),
         is_correct=torch.tensor([row.is_correct for row in rows]),
         mask=padded([[1.0] * len(row.response_ids) for row in rows]),
@@ -82,7 +82,8 @@ def rows_of(samples: Samples) -> list[Row]:
         values = {item.name: getattr(samples, item.name) for item in fields(Row)}
         row = {name: value[index] for name, value in values.items() if value is not None}
         row |= {name: row[name][: len(ids)] for name in COLUMNS if name in row}
-        plain = ("reward", "group", "is_fresh", "is_cut_off", "is_correct", "end_value")
+        row["is_fresh"] = bool(row["is_fresh"][0])
+        plain = ("reward", "group", "is_cut_off", "is_correct", "end_value")
         actual.append(Row(**row | {name: row[name].item() for name in plain if name in row}))
     return actual
 

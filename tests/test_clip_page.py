@@ -8,9 +8,9 @@ from conftest import opened
 from torch import Tensor, float64, ones, tensor
 
 import rlvr_cli
-from rlvr_cli.algorithm.advantage import gae
 from rlvr_cli.algorithm.group_advantage import group_normalized
 from rlvr_cli.algorithm.objective import clipped_surrogate, is_beyond
+from rlvr_cli.algorithm.token_advantage import gae
 
 pytestmark = pytest.mark.slow  # a browser takes longer to start than all of the page to be read
 FILE = Path(rlvr_cli.__file__).parents[1] / "docs" / "clip.html"

@@ -1,6 +1,7 @@
 """The pages: links resolve, commands are known and the tutorial's numbers are the functions'."""
 
 import doctest
+import importlib
 import re
 import shlex
 import subprocess
@@ -188,9 +189,18 @@ def test_every_function_and_file_that_a_page_names_is_there(page):
             assert any((root / path).exists() for root in roots), path
 
 
-def test_the_numbers_of_the_tutorial_are_those_of_the_functions():
-    actual = doctest.testfile(str(ROOT / "docs" / "tutorial.md"), module_relative=False)
-    assert (actual.failed, actual.attempted > 30) == (0, True)
+@pytest.mark.parametrize(("page", "least"), [("tutorial.md", 30), ("objectives.md", 10)])
+def test_the_numbers_of_the_tutorial_are_those_of_the_functions(page, least):
+    actual = doctest.testfile(str(ROOT / "docs" / page), module_relative=False)
+    assert (actual.failed, actual.attempted > least) == (0, True)
+
+
+def test_each_term_of_the_objectives_names_a_function_that_is_there():
+    page = (ROOT / "docs" / "objectives.md").read_text()
+    named = re.findall(r"^\|[^`]*`(\w+)\.(\w+)` \|", page, re.MULTILINE)
+    assert len(named) == 10
+    for module, name in named:
+        assert hasattr(importlib.import_module(f"rlvr_cli.algorithm.{module}"), name), name
 
 
 def test_the_recipes_named_in_the_pages_are_there():

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import gpu_right
 import pytest
 import torch
+from conftest import quantizes
 from forked import forked
 from pretended_gpu import GPU, NAME, Mode, on_pretended_gpu
 from small_models import save_small_model
@@ -84,6 +85,7 @@ KINDS = {
     "lora": Kind("--algo dapo --lora 2", 13, 2, 7),
     "opd": Kind("--algo opd --teacher teacher", 13, 3, 7),
     "weights": Kind("--algo dapo --set optim.weights=bfloat16", 13, 2, 7),
+    "8 bits": Kind("--set optim.weights=bfloat16 --set optim.moments=8bit", 13, 2, 7),
     "offload": Kind("--algo grpo --set optim.offload=all", 13, 107, 161, 28),
     "recompute": Kind("--algo dapo --set optim.checkpointing=on", 13, 2, 7),
 }
@@ -92,12 +94,19 @@ optimizer step and 2 of what is kept of the responses; one at the end of every p
 on the CPU more than one a parameter and pass, which is what it costs."""
 SLOW = ("ppo-shared", "weights", "recompute")
 """Their waits are those of `ppo` and of `dapo`, and only `make test-all` counts them."""
+
+
+def needs(name: str) -> list[pytest.MarkDecorator]:
+    """Return the mark of a way to train that needs bitsandbytes."""
+    return [quantizes] if "bit" in name else []
+
+
 FAULTS = {
     "a column that is not sent": (
         update.Updater,
         "objective",
         "gap * batch.is_fresh",
-        "gap * batch.samples.is_fresh[batch.rows, None]",
+        "gap * batch.samples.is_fresh[batch.rows, : gap.shape[1]]",
         "aten.mul.Tensor",
     ),
     "seeds on the CPU": (
@@ -156,7 +165,10 @@ def metrics(place: Path) -> list[dict]:
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in KINDS],
+    [
+        pytest.param(name, marks=[*([pytest.mark.slow] if name in SLOW else []), *needs(name)])
+        for name in KINDS
+    ],
 )
 def test_a_step_mixes_no_devices_and_waits_as_often_as_stated(name, models, tmp_path):
     kind = KINDS[name]

@@ -44,7 +44,7 @@ VERIFIER_FLOORS = [
 ]
 
 
-NODES = {"rlvr_cli": 105_855, "verifiers": 29_055}
+NODES = {"rlvr_cli": 114_121, "verifiers": 29_055}
 """How much each package says, in statements and expressions of its syntax trees. A feature raises
 it by what it says; layout, names, comments and constants are free."""
 SLACK = 0.01
@@ -203,3 +203,27 @@ def test_library_code_does_not_print():
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
         assert "print" not in called, path
+
+
+IMPURE = {"os", "sys", "threading", "subprocess", "importlib", "pathlib", "open", "exec", "eval"}
+
+
+def impure_names(tree: ast.AST) -> set[str]:
+    """The names in functions of a module by which code reads files, starts threads or is loaded."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    names = set()
+    for function in functions:
+        for node in ast.walk(function):
+            if isinstance(node, ast.Name):
+                names.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                names.add(node.attr)
+    return names & (IMPURE | {"read_text", "read_bytes", "Thread", "import_module", "path"})
+
+
+def test_no_function_of_an_algorithm_reads_files_starts_threads_or_loads_code():
+    room = Path(rlvr_cli.__file__).parent / "algorithm"
+    for path in room.rglob("*.py"):
+        assert impure_names(ast.parse(path.read_text())) == set(), path.name
+    loader = (room.parent / "setup" / "parts.py").read_text()
+    assert {"sys", "path", "threading", "Thread"} <= impure_names(ast.parse(loader))

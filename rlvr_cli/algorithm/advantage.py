@@ -1,7 +1,6 @@
-"""Advantages: from rewards to one number a token. Pure functions on tensors, then on a batch."""
+"""Compute the advantages of a batch: from rewards to one number a token."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -9,54 +8,10 @@ from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
-from rlvr_cli.algorithm.kinds import Advantage, Gae
+from rlvr_cli.algorithm.kinds import Advantage
 from rlvr_cli.algorithm.kl import ESTIMATORS
 from rlvr_cli.algorithm.samples import Samples
-
-
-def reward_to_go(rewards: Tensor, gamma: float) -> Tensor:
-    """Compute R_t = r_t + gamma R_{t+1}, [B, T]. Rewards are 0 in the padding. Williams 1992."""
-    returns = torch.zeros_like(rewards)
-    running = torch.zeros_like(rewards[:, 0])
-    for t in reversed(range(rewards.shape[1])):
-        running = rewards[:, t] + gamma * running
-        returns[:, t] = running
-    return returns
-
-
-def gae(
-    rewards: Tensor,
-    values: Tensor,
-    end_values: Tensor,
-    mask: Tensor,
-    gamma: float,
-    lam: float | Tensor,
-) -> Tensor:
-    """Compute A_t = delta_t + gamma lam A_{t+1}, delta_t = r_t + gamma V_{t+1} - V_t, [B, T].
-
-    `end_values` [B] is V after the last token: 0 after a true end. `lam` may be one number for a
-    response, [B]. Schulman et al. 2016, arXiv:1506.02438, eq. 16.
-    """
-    advantages = torch.zeros_like(rewards)
-    running = torch.zeros_like(end_values)
-    next_values = end_values
-    for t in reversed(range(rewards.shape[1])):
-        here = mask[:, t].bool()
-        delta = rewards[:, t] + gamma * next_values - values[:, t]
-        running = torch.where(here, delta + gamma * lam * running, 0.0)
-        next_values = torch.where(here, values[:, t], end_values)
-        advantages[:, t] = running
-    return advantages
-
-
-def length_adaptive_lambda(mask: Tensor, alpha: float) -> Tensor:
-    """Compute lam = max(0, 1 - 1 / (alpha l)), [B], for responses of l tokens.
-
-    VAPO, Yue et al. 2025, arXiv:2504.05118, section 4.2: the sum of the weights lam^k, 1 / (1 -
-    lam), is then in proportion to the length.
-    """
-    lengths_B = mask.sum(1).clamp_min(1)
-    return (1 - 1 / (alpha * lengths_B)).clamp_min(0)
+from rlvr_cli.algorithm.token_advantage import TOKEN_ADVANTAGES, Gae, batch_gae
 
 
 def whiten(values: Tensor, mask: Tensor) -> Tensor:
@@ -78,58 +33,6 @@ def top_entropy_only(advantages: Tensor, entropy: Tensor, mask: Tensor, share: f
         return advantages
     threshold = in_mask.topk(math.ceil(share * len(in_mask) - 1e-9)).values[-1]
     return advantages * (entropy >= threshold)
-
-
-def _gae(
-    rewards: Tensor, samples: Samples, gamma: float, lam: float | Tensor, alpha: float | None
-) -> Tensor:
-    assert samples.end_value is not None  # a critic has filled it
-    if alpha is not None:
-        lam = length_adaptive_lambda(samples.mask, alpha)
-    return gae(
-        rewards,
-        samples.column("old_values"),
-        samples.end_value.double(),
-        samples.mask,
-        gamma=gamma,
-        lam=lam,
-    )
-
-
-def _right_only(rewards: Tensor, samples: Samples) -> Tensor:
-    """Compute 1 for the tokens of right responses. RAFT, arXiv:2304.06767."""
-    return samples.is_correct[:, None] * samples.mask
-
-
-def _one(rewards: Tensor, samples: Samples) -> Tensor:
-    return samples.mask.clone()
-
-
-def _divergence(rewards: Tensor, samples: Samples) -> Tensor:
-    """Return the penalty of each token, which is all that there is in the rewards."""
-    return rewards * samples.mask
-
-
-def _return(rewards: Tensor, samples: Samples, gamma: float) -> Tensor:
-    return reward_to_go(rewards, gamma) * samples.mask
-
-
-def _batch_baseline(rewards: Tensor, samples: Samples, gamma: float) -> Tensor:
-    """Compute reward-to-go minus its mean over all tokens. REINFORCE++, arXiv:2501.03262, eq. 7."""
-    returns = _return(rewards, samples, gamma)
-    return (returns - returns.sum() / samples.mask.sum().clamp_min(1)) * samples.mask
-
-
-TOKEN_ADVANTAGES: dict[str, Callable[..., Tensor]] = {
-    "gae": _gae,
-    "right_only": _right_only,
-    "one": _one,
-    "divergence": _divergence,
-    "return": _return,
-    "batch_baseline": _batch_baseline,
-}
-"""[B, T] advantages of a batch, from its rewards [B, T], its other columns, and the fields of the
-kind."""
 
 
 def compute_advantages(rewards: Tensor, samples: Samples, advantage: Advantage) -> Tensor:
@@ -176,7 +79,7 @@ def critic_returns(rewards: Tensor, samples: Samples, advantage: Gae, advantages
     its own lambda, if it has one. With lambda 1 these are the true returns. Decoupled GAE, Yuan et
     al. 2025, arXiv:2503.01491."""
     if advantage.critic.lam is not None:
-        advantages = _gae(
+        advantages = batch_gae(
             rewards, samples, gamma=advantage.gamma, lam=advantage.critic.lam, alpha=None
         )
     return advantages + samples.column("old_values")

@@ -1,4 +1,4 @@
-"""The choices that make an algorithm, of the kinds in `kinds`, and the table of presets.
+"""The choices that make an algorithm, of the registered kinds, and the table of presets.
 Contradictions that can still be written are refused by name."""
 
 from importlib import resources
@@ -7,46 +7,38 @@ from typing import Annotated, Literal, get_args
 import yaml
 from pydantic import Field, model_validator
 
+from rlvr_cli.algorithm.group_advantage import GroupNormalized
 from rlvr_cli.algorithm.kinds import (
-    KL,
+    Advantage,
     AutoCorrection,
     ByKind,
-    Cispo,
-    Clip,
     Correction,
     Critic,
-    Divergence,
-    Dppo,
-    DualClip,
-    Gae,
+    CustomAdvantage,
+    CustomFilter,
+    CustomSurrogate,
     GeometricMask,
-    Gmpo,
-    GroupBaseline,
-    GroupNormalized,
     IterativeReference,
-    Likelihood,
     MaskedWeights,
     MaskOverlong,
     Mixed,
-    OwnAdvantage,
-    OwnFilter,
-    OwnSurrogate,
-    Return,
-    Sapo,
-    SequenceClip,
     SequenceMask,
     SoftOverlong,
+    Surrogate,
     TruncatedWeights,
-    Unclipped,
-    Vespo,
 )
+from rlvr_cli.algorithm.kl import KL
+from rlvr_cli.algorithm.objective import Clip
+from rlvr_cli.algorithm.token_advantage import Gae
 from rlvr_cli.core.settings import (
+    CUSTOM,
     ENTRY_POINTS,
-    OwnChoice,
+    ByRegisteredKind,
+    CustomChoice,
     Section,
     Values,
     describe,
-    is_own_function,
+    is_custom_function,
     setting,
 )
 
@@ -56,30 +48,15 @@ Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant_l
 class Algorithm(Section):
     """All choices and numbers that make an algorithm: one row of the table of presets."""
 
-    advantage: Annotated[
-        Gae | GroupNormalized | GroupBaseline | Return | Likelihood | Divergence | OwnAdvantage,
-        ByKind,
-    ] = GroupNormalized()
+    advantage: Annotated[Advantage, ByRegisteredKind()] = GroupNormalized()
     whiten: bool = False
     """Whether to whiten advantages over all tokens, after the returns are taken."""
-    surrogate: Annotated[
-        Unclipped
-        | Clip
-        | DualClip
-        | Dppo
-        | SequenceClip
-        | Cispo
-        | Sapo
-        | Vespo
-        | Gmpo
-        | OwnSurrogate,
-        ByKind,
-    ] = Clip()
+    surrogate: Annotated[Surrogate, ByRegisteredKind()] = Clip()
     aggregation: Aggregation | str = "token_mean"
     """How the loss of a batch is averaged over its tokens and responses. FILE.py:NAME, MODULE:NAME
-    or an entry point is a function of one's own."""
+    or an entry point is a custom function."""
     aggregation_settings: Values = setting({})
-    """Keyword arguments of an aggregation of one's own."""
+    """Keyword arguments of a custom aggregation."""
     top_entropy: float | None = Field(None, gt=0, lt=1)
     """Share of the batch's tokens with an advantage, by highest entropy. None means all."""
     importance_correction: Annotated[
@@ -87,7 +64,8 @@ class Algorithm(Section):
         ByKind,
     ] = AutoCorrection()
     """Importance weights w = trainer / engine of a sampled token's probabilities. Auto means
-    none if both compute in float32, else truncate, which knows no length and rejects nothing."""
+    none if both compute in float32 and no token is older than its step, else truncate, which knows
+    no length and rejects nothing."""
     old_logprobs: Literal["auto", "trainer", "engine"] = "auto"
     """Source of the sampled tokens' log-probabilities: a pass of the trainer before the first
     update, or the engine. Auto means the engine if no correction needs both and, in float32, the
@@ -107,21 +85,20 @@ class Algorithm(Section):
     positive_nll: float = Field(0.0, ge=0)
     """Coefficient of the mean of -log pi over the tokens of right responses, added to the
     loss."""
-    filter: Annotated[Mixed | OwnFilter, ByKind] | None = None
+    filter: Annotated[Mixed | CustomFilter, ByKind] | None = None
     """Filter of dynamic sampling. None means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
     """Treatment of responses that reach the longest length."""
     sources: dict[str, str] = setting({}, inherited=False)
-    """SHA-256 of the file of each function of one's own. The run fills it in and a resume compares
-    it."""
+    """SHA-256 of the file of each custom function. The run fills it in and a resume compares it."""
 
     @property
-    def own_functions(self) -> dict[str, str]:
-        """Return the user's functions, by the choice that each makes."""
+    def custom_functions(self) -> dict[str, str]:
+        """Return the custom functions, by the choice that each makes."""
         functions = {}
         for name in ("advantage", "surrogate", "filter"):
             choice = getattr(self, name)
-            if isinstance(choice, OwnChoice):
+            if isinstance(choice, CustomChoice):
                 functions[name] = choice.function
         if self.aggregation not in get_args(Aggregation):
             functions["aggregation"] = self.aggregation
@@ -157,7 +134,7 @@ class Algorithm(Section):
 
     def decided(self, computes_alike: bool, rewards_verdict: bool) -> "Algorithm":
         """Return the row with a decision in place of each `auto`: the correction, and the metric of
-        the filter."""
+        the filter. `computes_alike`: what the engine says of a token is what the trainer says."""
         correction = self.importance_correction
         if isinstance(correction, AutoCorrection):
             trusts_engine = computes_alike or self.old_logprobs == "engine"
@@ -180,9 +157,9 @@ class Algorithm(Section):
         """Return whether the advantages in a group depend on more than the group's rewards."""
         advantage = self.advantage
         divides_by_batch = isinstance(advantage, GroupNormalized) and advantage.deviation == "batch"
-        is_own = isinstance(advantage, OwnAdvantage)
+        is_custom = isinstance(advantage, CustomAdvantage)
         reads_more = self.whiten or self.rewards_kl or self.normalizes_each
-        return reads_more or divides_by_batch or is_own
+        return reads_more or divides_by_batch or is_custom
 
     @property
     def needs_old_logprobs(self) -> bool:
@@ -198,12 +175,12 @@ class Algorithm(Section):
         Each surrogate is a multiple of the advantage, which aggregations and corrections only
         weigh. What else reads a response: a KL in the loss, and the control of one in the reward,
         which measures it. An entropy bonus, a critic, the likelihood of right responses, and the
-        threshold of `top_entropy`. A user's surrogate may have a gradient anywhere.
+        threshold of `top_entropy`. A custom surrogate may have a gradient anywhere.
         """
         reads_kl = self.kl is not None and not (self.rewards_kl and self.kl.control is None)
         has_other_term = self.entropy_coef > 0 or self.positive_nll > 0 or self.critic is not None
-        is_own = isinstance(self.surrogate, OwnSurrogate)
-        return not (reads_kl or has_other_term or is_own or self.top_entropy is not None)
+        is_custom = isinstance(self.surrogate, CustomSurrogate)
+        return not (reads_kl or has_other_term or is_custom or self.top_entropy is not None)
 
     @property
     def masks_cut_off(self) -> bool:
@@ -264,22 +241,22 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
     correction = "none" if a.correction is None else a.correction.kind
     return [
         (
-            kl is not None and (kl.kind == "own") != (kl.function is not None),
-            "algorithm.kl own without a function, or a function with another kind; name it, "
+            kl is not None and (kl.kind == CUSTOM) != (kl.function is not None),
+            "algorithm.kl custom without a function, or a function with another kind; name it, "
             "algorithm.kl=FILE.py:NAME",
         ),
         (
             kl is not None and kl.function is None and bool(kl.settings),
-            "algorithm.kl.settings are those of an estimator of one's own; leave them out",
+            "algorithm.kl.settings are those of a custom estimator; leave them out",
         ),
         (
-            not is_aggregation and not is_own_function(a.aggregation, "aggregation"),
+            not is_aggregation and not is_custom_function(a.aggregation, "aggregation"),
             f"algorithm.aggregation {a.aggregation!r:.40} is not known; choose from "
             f"{', '.join(aggregations)}, FILE.py:NAME, MODULE:NAME or an entry point of "
             f"{ENTRY_POINTS['aggregation']}",
         ),
         (
-            bool(a.aggregation_settings) and "aggregation" not in a.own_functions,
+            bool(a.aggregation_settings) and "aggregation" not in a.custom_functions,
             f"algorithm.aggregation {a.aggregation} has no settings; leave "
             "algorithm.aggregation_settings out",
         ),

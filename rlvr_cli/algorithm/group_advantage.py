@@ -5,8 +5,10 @@ show` plain numbers, for which it loads no torch.
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar
 
+from rlvr_cli.algorithm.kinds import Advantage
+from rlvr_cli.core.settings import register
 from rlvr_cli.core.types import TIE
 
 
@@ -24,8 +26,22 @@ class Rewards(Protocol):
 
 
 R = TypeVar("R", bound=Rewards)
+GROUP_ADVANTAGES: dict[str, Callable[..., Any]] = {}
+"""[G] advantages of the responses to one prompt, from their rewards [G], the rewards of the whole
+batch [B], and the fields of the kind."""
 
 
+class GroupNormalized(Advantage):
+    needs_group: ClassVar[bool] = True
+    kind: Literal["group_normalized"] = "group_normalized"
+    deviation: Literal["sample", "population", "batch"] = "sample"
+    """Divisor: the n-1 or the n standard deviation of the group, or the batch's n-1 one."""
+    normalization: Literal["sum", "each"] = "sum"
+    """What is normalized: the weighted sum of the rewards, or each reward, whose weighted sum is
+    then whitened over the batch."""
+
+
+@register(GROUP_ADVANTAGES, GroupNormalized)
 def group_normalized(
     rewards_G: R,
     rewards_B: R | None = None,
@@ -44,17 +60,25 @@ def group_normalized(
     return (rewards_G - rewards_G.mean()) / (std + 1e-6)
 
 
+class GroupBaseline(Advantage):
+    needs_group: ClassVar[bool] = True
+    kind: Literal["group_centered", "leave_one_out", "mean_normalized"]
+
+
+@register(GROUP_ADVANTAGES, GroupBaseline, "group_centered")
 def group_centered(rewards_G: R, rewards_B: R | None = None) -> R:
     """Compute A_i = r_i - mean r, [G]. Dr. GRPO, Liu et al. 2025, arXiv:2503.20783, section 3.2."""
     return rewards_G - rewards_G.mean()
 
 
+@register(GROUP_ADVANTAGES, GroupBaseline, "leave_one_out")
 def leave_one_out(rewards_G: R, rewards_B: R | None = None) -> R:
     """Compute A_i = r_i - mean of the other G - 1, [G]. RLOO, arXiv:2402.14740."""
     G = len(rewards_G)
     return (rewards_G - rewards_G.mean()) * G / (G - 1)
 
 
+@register(GROUP_ADVANTAGES, GroupBaseline, "mean_normalized")
 def mean_normalized(rewards_G: R, rewards_B: R | None = None) -> R:
     """Compute A_i = (r_i - mean r) / mean r, [G], and 0 if all are equal up to `TIE`. Rewards
     count from the group's lowest, so that any two values are its 0 and 1. MaxRL, arXiv:2602.02710.
@@ -64,13 +88,3 @@ def mean_normalized(rewards_G: R, rewards_B: R | None = None) -> R:
         return above_G * 0.0
     mean = above_G.mean()
     return (above_G - mean) / mean
-
-
-GROUP_ADVANTAGES: dict[str, Callable[..., Any]] = {
-    "group_normalized": group_normalized,
-    "group_centered": group_centered,
-    "leave_one_out": leave_one_out,
-    "mean_normalized": mean_normalized,
-}
-"""[G] advantages of the responses to one prompt, from their rewards [G], the rewards of the whole
-batch [B], and the fields of the kind."""

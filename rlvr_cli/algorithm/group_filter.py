@@ -57,8 +57,8 @@ def trains(group: ResponseGroup[R], algo: Algorithm) -> bool:
 def is_uniform(
     group: Group, algo: Algorithm, max_tokens: int, weightless: Collection[str] = ()
 ) -> bool:
-    """Return whether all responses are equal in the filter's metric, or in reward if there is none
-    or one of one's own. Rewards named in `weightless` do not count."""
+    """Return whether all responses are equal in the filter's metric, or in reward without one
+    or with a custom one. Rewards named in `weightless` do not count."""
     if isinstance(algo.filter, Mixed):
         return not passes(group, algo.filter)
     return not _differ_in_reward(group.judged, algo, max_tokens, weightless)

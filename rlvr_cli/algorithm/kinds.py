@@ -1,14 +1,14 @@
-"""The kinds of each choice, so that a setting without a meaning cannot be written.
+"""Declare choices with their kinds, so that no setting is without a meaning.
 
-A kind names a component (`advantage.TOKEN_ADVANTAGES`, `objective.SURROGATES`, …) and has the
-fields that the component takes. To add one, write the function there and its class here.
+The kinds of advantages, surrogates and KL estimators stand beside their functions, which `register`
+puts into a table (`token_advantage`, `group_advantage`, `objective`, `kl`).
 """
 
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from rlvr_cli.core.settings import Choice, OwnChoice, Values, setting
+from rlvr_cli.core.settings import Choice, CustomChoice, Kinds
 
 ByKind = Field(discriminator="kind")
 Gamma = Annotated[float, Field(gt=0, le=1)]
@@ -33,6 +33,7 @@ class Critic(Choice):
 class Advantage(Choice):
     """The estimator that turns rewards into one number per token."""
 
+    registered: ClassVar[Kinds] = {}
     needs_group: ClassVar[bool] = False
     """Whether the baseline is the group of responses to the prompt: one advantage per response."""
     is_likelihood: ClassVar[bool] = False
@@ -48,68 +49,11 @@ class Advantage(Choice):
         return self.reads_rewards and not self.needs_group
 
 
-class Gae(Advantage):
-    kind: Literal["gae"] = "gae"
-    gamma: Gamma = 1.0
-    """Discount of a token."""
-    lam: float = Field(0.95, ge=0, le=1)
-    """Lambda of generalized advantage estimation."""
-    alpha: float | None = Field(None, gt=0)
-    """Length-adaptive lambda in place of lam: 1 - 1/(alpha l), at least 0, for a response of l
-    tokens. None means lam."""
-    critic: Critic = Critic()
+class CustomAdvantage(CustomChoice, Advantage):
+    """A custom estimator, called as those of `group_advantage.GROUP_ADVANTAGES` or, for each
+    token, `token_advantage.TOKEN_ADVANTAGES` are."""
 
-
-class GroupNormalized(Advantage):
-    needs_group: ClassVar[bool] = True
-    kind: Literal["group_normalized"] = "group_normalized"
-    deviation: Literal["sample", "population", "batch"] = "sample"
-    """Divisor: the n-1 or the n standard deviation of the group, or the batch's n-1 one."""
-    normalization: Literal["sum", "each"] = "sum"
-    """What is normalized: the weighted sum of the rewards, or each reward, whose weighted sum is
-    then whitened over the batch."""
-
-
-class GroupBaseline(Advantage):
-    needs_group: ClassVar[bool] = True
-    kind: Literal["group_centered", "leave_one_out", "mean_normalized"]
-
-
-class Return(Advantage):
-    """The reward-to-go, optionally less its mean over the batch."""
-
-    kind: Literal["return", "batch_baseline"]
-    gamma: Gamma = 1.0
-    """Discount of a token."""
-
-    @property
-    def has_baseline(self) -> bool:  # type: ignore[override]
-        """Return whether the mean is subtracted."""
-        return self.kind == "batch_baseline"
-
-
-class Likelihood(Advantage):
-    """1 for right responses, while no others train (right_only), or 1 for every response, read from
-    the data's rows (one)."""
-
-    is_likelihood: ClassVar[bool] = True
-    reads_rewards: ClassVar[bool] = False
-    kind: Literal["right_only", "one"]
-
-
-class Divergence(Advantage):
-    """The penalty of each token alone, -coef KL from the reference: no reward is read, and nothing
-    is summed over the response."""
-
-    reads_rewards: ClassVar[bool] = False
-    kind: Literal["divergence"]
-
-
-class OwnAdvantage(OwnChoice, Advantage):
-    """An estimator of one's own, called as those of `group_advantage.GROUP_ADVANTAGES` or, for each
-    token, `TOKEN_ADVANTAGES` are."""
-
-    kind: Literal["own"] = "own"
+    kind: Literal["custom"] = "custom"
     baselines: ClassVar[dict[str, bool]] = {}
     """Whether a function gave 0 for equal rewards when it was tried (`parts.load_parts`)."""
     per: Literal["response", "token"] = "response"
@@ -129,96 +73,27 @@ class OwnAdvantage(OwnChoice, Advantage):
 
 def advantages_by_token() -> list[str]:
     """Return the kinds of advantages for which each token has a reward of its own."""
-    names: list[str] = []
-    for advantage in Advantage.__subclasses__():
-        if advantage.reads_rewards and not advantage.needs_group:
-            names += get_args(advantage.model_fields["kind"].annotation)
-    return names
+    return [
+        name
+        for name, advantage in Advantage.registered.items()
+        if issubclass(advantage, Advantage)
+        and advantage.reads_rewards
+        and not advantage.needs_group
+    ]
 
 
 class Surrogate(Choice):
     """The objective of a token, to be maximized."""
 
+    registered: ClassVar[Kinds] = {}
     has_response_ratio: ClassVar[bool] = False
     """Whether there is one ratio per response, which needs one advantage per response."""
 
 
-class Unclipped(Surrogate):
-    kind: Literal["policy_gradient", "ratio"]
+class CustomSurrogate(CustomChoice, Surrogate):
+    """A custom objective, called as those of `objective.SURROGATES` are."""
 
-
-class _Clipping(Surrogate):
-    low: float = Field(0.2, ge=0, le=1)
-    """Lower clip: the ratio is clipped at 1 - low."""
-    high: float = Field(0.2, ge=0)
-    """Upper clip: the ratio is clipped at 1 + high."""
-
-
-class Clip(_Clipping):
-    kind: Literal["clip"] = "clip"
-
-
-class DualClip(_Clipping):
-    kind: Literal["dual_clip"] = "dual_clip"
-    dual: float = Field(3.0, gt=1)
-    """Third clip: for A < 0 the surrogate is at least this times A."""
-
-
-class Dppo(Surrogate):
-    kind: Literal["dppo"] = "dppo"
-    low: float = Field(0.2, ge=0, le=1)
-    """Largest fall of a token's probability, beyond which A < 0 has no gradient."""
-    high: float = Field(0.2, ge=0, le=1)
-    """Largest rise of a token's probability, beyond which A > 0 has no gradient."""
-
-
-class SequenceClip(_Clipping):
-    has_response_ratio: ClassVar[bool] = True
-    kind: Literal["sequence_clip"] = "sequence_clip"
-    low: float = Field(3e-4, ge=0, le=1)
-    high: float = Field(4e-4, ge=0)
-
-
-class Cispo(_Clipping):
-    kind: Literal["cispo"] = "cispo"
-    low: float = Field(1.0, ge=0, le=1)
-    high: float = Field(4.0, ge=0)
-
-
-class Sapo(Surrogate):
-    kind: Literal["sapo"] = "sapo"
-    tau_pos: float = Field(1.0, gt=0)
-    """Temperature of the gate where A > 0: the higher it is, the faster the gate closes."""
-    tau_neg: float = Field(1.05, gt=0)
-    """Temperature of the gate elsewhere."""
-
-
-class Vespo(Surrogate):
-    has_response_ratio: ClassVar[bool] = True
-    kind: Literal["vespo"] = "vespo"
-    k_pos: float = Field(2.0, ge=0)
-    """Power of the weight where A >= 0."""
-    lam_pos: float = Field(3.0, gt=0)
-    """Rate at which the weight decays where A >= 0."""
-    k_neg: float = Field(3.0, ge=0)
-    """Power of the weight where A < 0."""
-    lam_neg: float = Field(2.0, gt=0)
-    """Rate at which the weight decays where A < 0."""
-
-
-class Gmpo(Surrogate):
-    has_response_ratio: ClassVar[bool] = True
-    kind: Literal["gmpo"] = "gmpo"
-    low: float = Field(0.4, ge=0)
-    """Lower clip of a token's ratio, exp(-low)."""
-    high: float = Field(0.4, ge=0)
-    """Upper clip of a token's ratio, exp(high)."""
-
-
-class OwnSurrogate(OwnChoice, Surrogate):
-    """An objective of one's own, called as those of `objective.SURROGATES` are."""
-
-    kind: Literal["own"] = "own"
+    kind: Literal["custom"] = "custom"
     per: Literal["token", "response"] = "token"
     """What has one ratio. One of a whole response needs one advantage per response."""
 
@@ -237,7 +112,8 @@ class Correction(Choice):
 
 
 class AutoCorrection(Correction):
-    """none if engine and trainer both compute in float32, else truncate.
+    """none if engine and trainer both compute in float32 and no token is older than its step, else
+    truncate.
 
     In 16 bits the gap of one token has a mean near 0 and a deviation of some hundredths of a nat.
     A bound on the mean or the product over a response therefore rejects by length, one on a token
@@ -320,36 +196,6 @@ class KLControl(Choice):
     """Divergence to steer to, in nats a token. Ziegler et al. count a whole response's."""
 
 
-class KL(Choice):
-    """A penalty on the divergence from a reference policy. The kind is its estimator. k3_k2 has the
-    value of k3 and the gradient of k2."""
-
-    number: ClassVar[str] = "coef"
-    kind: Literal["k1", "k2", "k3", "k3_k2", "own"] = "k3"
-    function: str | None = None
-    """Estimator of one's own, called as those of `kl.ESTIMATORS` are. None means the kind."""
-    settings: Values = setting({})
-    """Keyword arguments of an estimator of one's own."""
-    coef: float = Field(0.04, gt=0)
-    """Coefficient of the penalty."""
-    place: Literal["loss", "reward"] = "loss"
-    """Where the penalty is subtracted: in the loss, or from tokens' rewards (unbiased for k1)."""
-    reference: Annotated[FixedReference | IterativeReference, ByKind] = FixedReference()
-    """Policy that the divergence is measured from."""
-    control: KLControl | None = None
-    """Adaptation of the coefficient. None keeps it constant."""
-
-    @property
-    def component(self) -> str:
-        return self.function or self.kind
-
-    @property
-    def is_ppo_penalty(self) -> bool:
-        """Return whether the coefficient adapts to the divergence of the updates themselves: PPO's
-        penalty form."""
-        return self.reference.kind == "old" and self.control is not None
-
-
 class GroupFilter(Choice):
     """Dynamic sampling: only groups that differ in a metric train. The batch is refilled, and a
     surplus is carried over to the next step."""
@@ -374,10 +220,10 @@ class Mixed(GroupFilter):
         return {"metric": self.metric}
 
 
-class OwnFilter(OwnChoice, GroupFilter):
-    """A filter of one's own, called as those of `group_filter.FILTERS` are."""
+class CustomFilter(CustomChoice, GroupFilter):
+    """A custom filter, called as those of `group_filter.FILTERS` are."""
 
-    kind: Literal["own"] = "own"
+    kind: Literal["custom"] = "custom"
 
 
 class SoftOverlong(Choice):

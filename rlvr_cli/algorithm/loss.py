@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import KL, Correction, Critic, GeometricMask
-from rlvr_cli.algorithm.kl import ESTIMATORS, k1
+from rlvr_cli.algorithm.kinds import Correction, Critic, GeometricMask
+from rlvr_cli.algorithm.kl import ESTIMATORS, KL, k1
 from rlvr_cli.algorithm.objective import (
     AGGREGATIONS,
     IMPORTANCE_CORRECTIONS,
@@ -29,7 +29,7 @@ class TokenFigures:
     entropy: Tensor
     approx_kl: Tensor
     clip_fraction: Tensor
-    """1 where the bound of the ratio is at work."""
+    """1 where the ratio is bounded."""
     clip_fraction_low: Tensor
     clip_fraction_high: Tensor
     ref_kl: Tensor | None

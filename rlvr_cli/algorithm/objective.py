@@ -1,15 +1,23 @@
 """The objectives, each with its equation: pure functions on tensors [B, T].
 
 Nothing here is a mean of means: aggregations take the denominators of the whole optimizer step.
+Formulas call the methods of tensors, since the kinds are listed without torch.
 """
+
+from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-import torch
-from torch import Tensor
+from pydantic import Field
 
+from rlvr_cli.algorithm.kinds import CustomSurrogate, Surrogate
 from rlvr_cli.algorithm.kl import bounded_log_ratio
+from rlvr_cli.core.settings import CUSTOM, register
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 def importance_ratio(logprobs: Tensor, old_logprobs: Tensor) -> Tensor:
@@ -40,7 +48,7 @@ def clipped_surrogate(
     arXiv:2503.14476, eq. 8.
     """
     clipped = ratio.clamp(1 - clip_low, 1 + clip_high)
-    return torch.minimum(ratio * advantages, clipped * advantages)
+    return (ratio * advantages).minimum(clipped * advantages)
 
 
 def is_beyond(values: Tensor, advantages: Tensor, low: float, high: float) -> Tensor:
@@ -71,36 +79,73 @@ class LossInputs:
     @property
     def no_token(self) -> Tensor:
         """Return False for every token: where a surrogate without a bound reaches one."""
-        return torch.zeros_like(self.mask, dtype=torch.bool)
+        return self.mask.new_zeros(self.mask.shape).bool()
 
 
-Surrogate = tuple[Tensor, Tensor]
+Objective: TypeAlias = "tuple[Tensor, Tensor]"
+"""A surrogate [B, T], to be maximized, and where a bound was reached, bool [B, T]."""
+SURROGATES: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {}
+"""From LossInputs and the fields of the kind to an `Objective`."""
 
 
-def policy_gradient(inputs: LossInputs) -> Surrogate:
+class Unclipped(Surrogate):
+    kind: Literal["policy_gradient", "ratio"]
+
+
+@register(SURROGATES, Unclipped, "policy_gradient")
+def policy_gradient(inputs: LossInputs) -> Objective:
     """Compute L_t = A_t log pi_t. REINFORCE, Williams 1992."""
     return inputs.logprobs * inputs.advantages, inputs.no_token
 
 
-def ratio_times_advantage(inputs: LossInputs) -> Surrogate:
+@register(SURROGATES, Unclipped, "ratio")
+def ratio_times_advantage(inputs: LossInputs) -> Objective:
     """Compute L_t = r_t A_t. The unclipped objective of PPO, arXiv:1707.06347, eq. 6."""
     return inputs.ratio * inputs.advantages, inputs.no_token
 
 
-def clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
+class _Clipping(Surrogate):
+    low: float = Field(0.2, ge=0, le=1)
+    """Lower clip: the ratio is clipped at 1 - low."""
+    high: float = Field(0.2, ge=0)
+    """Upper clip: the ratio is clipped at 1 + high."""
+
+
+class Clip(_Clipping):
+    kind: Literal["clip"] = "clip"
+
+
+@register(SURROGATES, Clip)
+def clip(inputs: LossInputs, low: float, high: float) -> Objective:
     """Compute `clipped_surrogate` of each token's ratio."""
     return _clip(inputs.ratio, inputs.advantages, low, high)
 
 
-def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Surrogate:
+class DualClip(_Clipping):
+    kind: Literal["dual_clip"] = "dual_clip"
+    dual: float = Field(3.0, gt=1)
+    """Third clip: for A < 0 the surrogate is at least this times A."""
+
+
+@register(SURROGATES, DualClip)
+def dual_clip(inputs: LossInputs, low: float, high: float, dual: float) -> Objective:
     """Compute the clipped surrogate, at least c A_t where A_t < 0. Ye 2020, arXiv:1912.09729."""
     surrogate, clipped = clip(inputs, low, high)
     floor = dual * inputs.advantages
     capped = (inputs.advantages < 0) & (surrogate < floor)
-    return torch.where(capped, floor, surrogate), clipped | capped
+    return floor.where(capped, surrogate), clipped | capped
 
 
-def dppo(inputs: LossInputs, low: float, high: float) -> Surrogate:
+class Dppo(Surrogate):
+    kind: Literal["dppo"] = "dppo"
+    low: float = Field(0.2, ge=0, le=1)
+    """Largest fall of a token's probability, beyond which A < 0 has no gradient."""
+    high: float = Field(0.2, ge=0, le=1)
+    """Largest rise of a token's probability, beyond which A > 0 has no gradient."""
+
+
+@register(SURROGATES, Dppo)
+def dppo(inputs: LossInputs, low: float, high: float) -> Objective:
     """Compute L_t = r_t A_t, and 0 where A_t > 0 and pi_t - old_t > high, or A_t < 0 and
     old_t - pi_t > low. Rare tokens move freely, and likely ones cannot lurch.
 
@@ -109,16 +154,31 @@ def dppo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """
     rise = inputs.logprobs.exp() - inputs.old_logprobs.exp()
     masked = is_beyond(rise, inputs.advantages, -low, high)
-    return torch.where(masked, 0.0, inputs.ratio * inputs.advantages), masked
+    return (inputs.ratio * inputs.advantages).masked_fill(masked, 0.0), masked
 
 
-def sequence_clip(inputs: LossInputs, low: float, high: float) -> Surrogate:
+class SequenceClip(_Clipping):
+    has_response_ratio: ClassVar[bool] = True
+    kind: Literal["sequence_clip"] = "sequence_clip"
+    low: float = Field(3e-4, ge=0, le=1)
+    high: float = Field(4e-4, ge=0)
+
+
+@register(SURROGATES, SequenceClip)
+def sequence_clip(inputs: LossInputs, low: float, high: float) -> Objective:
     """Compute `clipped_surrogate` of the response's ratio. GSPO, arXiv:2507.18071, eq. 5."""
     ratio = sequence_ratio(inputs.logprobs, inputs.old_logprobs, inputs.mask)
     return _clip(ratio, inputs.advantages, low, high)
 
 
-def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
+class Cispo(_Clipping):
+    kind: Literal["cispo"] = "cispo"
+    low: float = Field(1.0, ge=0, le=1)
+    high: float = Field(4.0, ge=0)
+
+
+@register(SURROGATES, Cispo)
+def cispo(inputs: LossInputs, low: float, high: float) -> Objective:
     """Compute L_t = stop_gradient(clip(r_t)) A_t log pi_t: every token keeps a gradient.
 
     CISPO, MiniMax 2025, arXiv:2506.13585, eq. 4. The second result is where the weight was clipped.
@@ -128,19 +188,42 @@ def cispo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     return weight * inputs.advantages * inputs.logprobs, weight != ratio
 
 
-def sapo(inputs: LossInputs, tau_pos: float, tau_neg: float) -> Surrogate:
+class Sapo(Surrogate):
+    kind: Literal["sapo"] = "sapo"
+    tau_pos: float = Field(1.0, gt=0)
+    """Temperature of the gate where A > 0: the higher it is, the faster the gate closes."""
+    tau_neg: float = Field(1.05, gt=0)
+    """Temperature of the gate elsewhere."""
+
+
+@register(SURROGATES, Sapo)
+def sapo(inputs: LossInputs, tau_pos: float, tau_neg: float) -> Objective:
     """Compute L_t = 4/tau sigmoid(tau (r_t - 1)) A_t, with tau_pos where A_t > 0, else tau_neg.
 
     SAPO, Gao et al. 2025, arXiv:2511.20347. It has no bound, and at r = 1 the gradient of r A.
     """
     tau = tau_neg + (tau_pos - tau_neg) * (inputs.advantages > 0).to(inputs.mask)
-    gate = 4 / tau * torch.sigmoid(tau * (inputs.ratio - 1))
+    gate = 4 / tau * (tau * (inputs.ratio - 1)).sigmoid()
     return gate * inputs.advantages, inputs.no_token
 
 
+class Vespo(Surrogate):
+    has_response_ratio: ClassVar[bool] = True
+    kind: Literal["vespo"] = "vespo"
+    k_pos: float = Field(2.0, ge=0)
+    """Power of the weight where A >= 0."""
+    lam_pos: float = Field(3.0, gt=0)
+    """Rate at which the weight decays where A >= 0."""
+    k_neg: float = Field(3.0, ge=0)
+    """Power of the weight where A < 0."""
+    lam_neg: float = Field(2.0, gt=0)
+    """Rate at which the weight decays where A < 0."""
+
+
+@register(SURROGATES, Vespo)
 def vespo(
     inputs: LossInputs, k_pos: float, lam_pos: float, k_neg: float, lam_neg: float
-) -> Surrogate:
+) -> Objective:
     """Compute L_t = stop_gradient(W^k exp(lam (1 - W))) A log pi_t, W = prod_t r_t of the response,
     with k_pos and lam_pos where A >= 0, else k_neg and lam_neg.
 
@@ -156,7 +239,17 @@ def vespo(
     return weight * inputs.advantages * inputs.logprobs, inputs.no_token
 
 
-def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
+class Gmpo(Surrogate):
+    has_response_ratio: ClassVar[bool] = True
+    kind: Literal["gmpo"] = "gmpo"
+    low: float = Field(0.4, ge=0)
+    """Lower clip of a token's ratio, exp(-low)."""
+    high: float = Field(0.4, ge=0)
+    """Upper clip of a token's ratio, exp(high)."""
+
+
+@register(SURROGATES, Gmpo)
+def gmpo(inputs: LossInputs, low: float, high: float) -> Objective:
     """Compute L = (prod_t clipped r_t)^(1/|o|) A for a whole response, [B, T] equal for its tokens:
     r_t at most exp(high) where A > 0, at least exp(-low) where A < 0.
 
@@ -164,30 +257,17 @@ def gmpo(inputs: LossInputs, low: float, high: float) -> Surrogate:
     """
     log_ratio = inputs.logprobs - inputs.old_logprobs
     sign = inputs.advantages.sign()
-    clipped = sign * torch.minimum(sign * log_ratio, sign * log_ratio.clamp(-low, high))
-    surrogate = sequence_ratio(clipped, torch.zeros_like(clipped), inputs.mask) * inputs.advantages
-    return surrogate, is_beyond(log_ratio, inputs.advantages, -low, high)
+    clipped = sign * (sign * log_ratio).minimum(sign * log_ratio.clamp(-low, high))
+    ratio = sequence_ratio(clipped, clipped.new_zeros(clipped.shape), inputs.mask)
+    return ratio * inputs.advantages, is_beyond(log_ratio, inputs.advantages, -low, high)
 
 
-def _clip(ratio: Tensor, advantages: Tensor, low: float, high: float) -> Surrogate:
+def _clip(ratio: Tensor, advantages: Tensor, low: float, high: float) -> Objective:
     surrogate = clipped_surrogate(ratio, advantages, low, high)
     return surrogate, is_beyond(ratio, advantages, 1 - low, 1 + high)
 
 
-SURROGATES: dict[str, Callable[..., Surrogate]] = {
-    "policy_gradient": policy_gradient,
-    "ratio": ratio_times_advantage,
-    "clip": clip,
-    "dual_clip": dual_clip,
-    "dppo": dppo,
-    "sequence_clip": sequence_clip,
-    "cispo": cispo,
-    "sapo": sapo,
-    "vespo": vespo,
-    "gmpo": gmpo,
-}
-"""From LossInputs and the fields of the kind to the surrogate [B, T], to be maximized, and where a
-bound was reached, bool [B, T]."""
+Surrogate.registered[CUSTOM] = CustomSurrogate
 
 
 @dataclass(frozen=True)
@@ -242,7 +322,7 @@ def masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: float) -> 
     """Compute w_t where low <= w_t <= high, else 0, [B, T]. IcePop, Ling team 2025,
     arXiv:2510.18855 (0.5 and 5)."""
     weight = bounded_log_ratio(log_weight).exp()
-    return torch.where((weight >= low) & (weight <= high), weight, 0.0)
+    return weight.masked_fill((weight < low) | (weight > high), 0.0)
 
 
 def sequence_truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:
@@ -257,7 +337,7 @@ def sequence_masked_weight(log_weight: Tensor, mask: Tensor, low: float, high: f
 
 def geometric_mask(log_weight: Tensor, mask: Tensor, low: float, high: float) -> Tensor:
     """Compute 1 where low <= exp(mean over t of log w_t) <= high, else 0, [B, T] equal in t."""
-    mean = sequence_ratio(log_weight, torch.zeros_like(log_weight), mask)
+    mean = sequence_ratio(log_weight, log_weight.new_zeros(log_weight.shape), mask)
     return ((mean >= low) & (mean <= high)).to(mask)
 
 
@@ -281,7 +361,7 @@ def value_loss(values: Tensor, old_values: Tensor, returns: Tensor, clip: float 
     if clip is None:
         return error
     clipped = old_values + (values - old_values).clamp(-clip, clip)
-    return torch.maximum(error, (clipped - returns).square())
+    return error.maximum((clipped - returns).square())
 
 
 def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> float:

@@ -25,7 +25,7 @@ RewardObjects = Mapping[str, Callable[..., object]]
 
 @dataclass(frozen=True)
 class Reward:
-    """One term of the sum. `spec` is a built-in name, or where to find the user's function."""
+    """One term of the sum. `spec` is a built-in name, or where to find the custom function."""
 
     name: str
     spec: str

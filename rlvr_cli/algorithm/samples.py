@@ -14,7 +14,7 @@ from torch import Tensor
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import candidates
 from rlvr_cli.algorithm.reward import Reward, length_penalty, shaped_reward
-from rlvr_cli.core.types import TOKEN_FIGURES, Group, Rollout, TokenIds
+from rlvr_cli.core.types import TOKEN_FIGURES, Completion, Group, Rollout, TokenIds
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -36,7 +36,8 @@ class Samples:
     reward: Tensor
     """Of the whole response, shaped by its length if configured."""
     is_fresh: Tensor
-    """Whether the weights at the start of this step sampled it. False if it was carried over."""
+    """[B, T]: whether the weights at the start of this step sampled the token. False for a carried
+    response, and for the part of one that earlier weights sampled."""
     is_cut_off: Tensor
     is_correct: Tensor
     """Whether the verdict is `correct`, whatever the reward."""
@@ -46,6 +47,11 @@ class Samples:
     """ROLLOUT: the engine's. 0 for responses that were not sampled."""
     token_figures: Tensor
     """[B, T, figures]: what the loss was computed from in the newest epoch (TOKEN_FIGURES)."""
+    versions: Tensor | None = None
+    """[B, T]: the number of updates before the token was sampled. `to_samples` fills it."""
+    is_anchored: Tensor | None = None
+    """[B, T]: whether the old log-probability of a token is the trainer's before the first update,
+    and not the engine's. None if that is so for fresh tokens alone."""
     terms: Tensor | None = None
     """[B, rewards, 2]: the value and the weight of each reward, the length's penalty last. None if
     only their sum counts."""
@@ -85,6 +91,18 @@ class Samples:
         pairs = zip(self.lengths, passes, strict=True)
         return [length for length, count in pairs for _ in range(count)]
 
+    @property
+    def anchored(self) -> Tensor:
+        """Return the tokens whose old log-probability is the trainer's, bool [B, T]."""
+        return self.is_fresh if self.is_anchored is None else self.is_anchored
+
+    def lag(self, weight_version: int) -> float | None:
+        """Return the updates between the sampling of a token and these weights: the mean over the
+        batch. Return None without a token."""
+        if self.versions is None or not self.mask.any():
+            return None
+        return float((weight_version - self.versions)[self.mask.bool()].double().mean())
+
     def column(self, name: str) -> Tensor:
         """Return a column [B, T]. Return zeros if it was not filled."""
         column: Tensor | None = getattr(self, name)
@@ -108,10 +126,12 @@ def to_samples(
     weight_version: int,
     terms: Sequence[Reward] = (),
     tokenizer: "PreTrainedTokenizerBase | None" = None,
+    weighs_older: bool = False,
 ) -> Samples:
     """Return the responses of the groups that may train as a batch. `terms` are the rewards, for an
     algorithm that normalizes each by itself. The tokenizer finds the tokens of rewards that were
-    earned before the end."""
+    earned before the end. With `weighs_older` a correction weighs older tokens, so the trainer's
+    log-probabilities are their old ones too."""
     rollouts: list[Rollout] = []
     places: list[int] = []  # of each rollout's group
     for place, group in enumerate(groups):
@@ -121,6 +141,13 @@ def to_samples(
     completions = [rollout.completion for rollout in rollouts]
     T = max((len(completion.token_ids) for completion in completions), default=0)
     mask = _padded([[1.0] * len(completion.token_ids) for completion in completions], T)
+    versions = _padded(
+        [
+            _token_versions(completion, groups[place].weight_version)
+            for completion, place in zip(completions, places, strict=True)
+        ],
+        T,
+    ).long()
     samples = Samples(
         prompt_ids=[groups[place].prompt.token_ids for place in places],
         response_ids=[completion.token_ids for completion in completions],
@@ -129,12 +156,14 @@ def to_samples(
         reward=torch.tensor(
             [shaped_reward(rollout, algo, max_tokens) for rollout in rollouts], dtype=torch.float64
         ),
-        is_fresh=torch.tensor([groups[place].weight_version == weight_version for place in places]),
+        is_fresh=(versions == weight_version) & mask.bool(),
         is_cut_off=torch.tensor([c.finish_reason == "length" for c in completions]),
         is_correct=torch.tensor([rollout.is_correct for rollout in rollouts]),
         mask=mask,
         rollout_logprobs=_padded([completion.logprobs for completion in completions], T),
         token_figures=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
+        versions=versions,
+        is_anchored=mask.bool() if weighs_older else None,
     )
     if any(rollout.places for rollout in rollouts):
         samples.earlier_rewards = torch.zeros_like(mask)
@@ -153,6 +182,12 @@ def to_samples(
         shape = len(rollouts), len(terms) + 1, 2
         samples.terms = torch.tensor(rows, dtype=torch.float64).reshape(shape)
     return samples
+
+
+def _token_versions(completion: Completion, group_version: int) -> list[int]:
+    """Return the version of the weights that sampled each token."""
+    runs = completion.versions or ((group_version, len(completion.token_ids)),)
+    return [version for version, count in runs for _ in range(count)]
 
 
 def characters_after(

@@ -1,15 +1,23 @@
 """Print the lists of `--list` and `--settings`: a table, or JSONL in a pipe."""
 
-from collections.abc import Sequence
+import shlex
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
 from rlvr_cli.config import Config
 from rlvr_cli.config.built_in import known_sets
-from rlvr_cli.console.display import print_list
+from rlvr_cli.console.display import print_list, wrapped
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.files import write_new, writing
 from rlvr_cli.core.settings import default_in_words, settings_of
+from rlvr_cli.core.text import printable, shortened
 from rlvr_cli.data.gym import PREFIX
 from rlvr_cli.data.sources import find_spec
+from rlvr_cli.program.resolve import read_flags
+from rlvr_cli.program.translate import HEADINGS, in_yaml, translate
 from verifiers.gym import ACCEPTED
 
 
@@ -62,3 +70,29 @@ def list_settings(sections: Sequence[str]) -> None:
         row = {"name": setting.name, "default": default, "meaning": meaning, "flag": flag}
         rows.append((row, [setting.name, default, flag or "", meaning]))
     print_list(rows)
+
+
+def list_translation(
+    entries: Mapping[str, object], flags: Mapping[str, object], out: Path | None
+) -> None:
+    """Print what the settings of another program are here, and the line that trains so.
+
+    Its flags are of this program. With `out`, write the settings to this new file. Raises UserError
+    if there is nothing to translate, or if the file exists.
+    """
+    run = translate(entries, read_flags(flags, "train"))
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    for heading in HEADINGS:
+        keys = [key for key in run.keys if key.heading == heading]
+        if keys:
+            print(heading)
+        for key in keys:
+            line = f"  {key.name} {shortened(in_yaml(key.value))}: {key.here}"
+            print(wrapped(printable(line), width, 6))
+    print(f"\n{run.command}")
+    if run.undecided:
+        print(wrapped(f"# not named there: {', '.join(run.undecided)}", width, 2))
+    if out is not None:
+        with writing(out):
+            write_new(out, run.yaml)
+        print(f"# settings: {out} (rlvr train --config {shlex.quote(str(out))})")

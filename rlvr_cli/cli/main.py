@@ -88,6 +88,14 @@ def train(
         bool,
         config_option("--print-config", help="Print the settings that would run, for --config."),
     ] = False,
+    translate: Annotated[
+        bool,
+        config_option(
+            "--translate",
+            help="Translate a run of TRL or verl: its --config FILE, its flags, its a.b=c. --out "
+            "FILE.yaml writes settings that run.",
+        ),
+    ] = False,
 ) -> None:
     """Train a policy on problems with known answers.
 
@@ -107,7 +115,7 @@ def train(
     """
     with reported_errors():
         import rlvr_cli.api as api
-        from rlvr_cli.cli.listings import list_algorithms, list_settings
+        from rlvr_cli.cli.listings import list_algorithms, list_settings, list_translation
         from rlvr_cli.config import as_yaml
         from rlvr_cli.console.display import Display, print_step
         from verifiers.workers.cage import end_with_this
@@ -118,6 +126,12 @@ def train(
             return list_algorithms()
         if settings:
             return list_settings(sources)
+        if translate:
+            from rlvr_cli.program.foreign_run import read_run
+
+            entries = read_run(config) if config is not None else {}
+            flags = {"data": sources, "reward": values.rewards, **values.flags}
+            return list_translation({**entries, **ctx.meta.get(options.FOREIGN, {})}, flags, out)
         begin(processes, "-" in sources)
         if print_config:
             from rlvr_cli.setup.plan import foreseen

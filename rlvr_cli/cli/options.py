@@ -27,6 +27,8 @@ report = partial(typer.Option, rich_help_panel=REPORT)
 config_option = partial(typer.Option, rich_help_panel=SETTINGS)
 training = partial(typer.Option, rich_help_panel=TRAINING)
 SHORT = {"--samples": "-n"}
+FOREIGN = "foreign"
+"""The name under which a command's context has the settings of another program."""
 
 File = Path | None
 Text = str | None
@@ -88,6 +90,37 @@ class SettingsCommand(TyperCommand):
     @params.setter
     def params(self, options: list[Any]) -> None:
         self._options = options
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Take the settings of other programs out, which only --translate wants."""
+        if self.name == "train":
+            takes_value = {
+                word: not getattr(option, "is_flag", True)
+                for option in self.params
+                for word in option.opts
+            }
+            takes_value["--help"] = False
+            args = self._without_foreign(ctx, args, takes_value)
+        return super().parse_args(ctx, args)
+
+    def _without_foreign(
+        self, ctx: Any, args: list[str], takes_value: Mapping[str, bool]
+    ) -> list[str]:
+        """Return the words that are this command's. The others are in the context."""
+        options = [word.partition("=")[0] for word in args if word.startswith("--")]
+        if not any("=" in word and "." in word for word in args) and takes_value.keys() >= {
+            *options
+        }:
+            return args
+        from rlvr_cli.program.foreign_run import refusal_of, take_foreign
+
+        ours, foreign = take_foreign(args, takes_value)
+        ctx.meta[FOREIGN] = foreign
+        if foreign and "--translate" not in ours:
+            # The usage error is click's, which newer versions of typer bring along.
+            usage_error: Any = typer.BadParameter.__mro__[1]
+            raise usage_error(refusal_of("", list(foreign)), ctx=ctx)
+        return ours
 
     def invoke(self, ctx: Any) -> Any:
         flags = {name: ctx.params.pop(name) for name in self.names or ()}

@@ -282,5 +282,5 @@ def overrides(config: Config) -> dict[str, tuple[object, object]]:
 
 def _decided(config: Config, algorithm: Algorithm) -> Flat:
     """Return an algorithm's settings by dotted name, each `auto` decided as in this run."""
-    decided = algorithm.decided(config.computes_alike, config.reward.rewards_verdict)
+    decided = algorithm.decided(config.scores_alike, config.reward.rewards_verdict)
     return {key: NONE if value is None else value for key, value in leaves(decided.model_dump())}

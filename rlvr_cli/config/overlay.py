@@ -2,26 +2,26 @@
 
 import difflib
 from collections.abc import Iterable
-from importlib import resources
 from types import NoneType
 from typing import Any, get_args, get_origin
 
+from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.settings import (
+    CUSTOM,
+    FORMER_CUSTOM,
     NONE,
-    OWN,
     Choice,
     Kinds,
     Section,
-    is_own_function,
+    is_custom_function,
     is_section,
     kinds,
     leaves,
     settings_of,
 )
 from rlvr_cli.core.text import format_value, shortened
-from rlvr_cli.core.yaml_text import load_yaml
 
 Flat = dict[str, Any]
 """Settings by dotted name. A choice has its `.kind` and fields, or None under its own name."""
@@ -52,8 +52,8 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
             _set_choice(values, name, value, choices, is_optional=NoneType in get_args(annotation))
             return
         if choices:
-            is_own = values.get(f"{name}.kind") == OWN
-            if is_own and rest[0] not in choices[OWN].model_fields:
+            is_custom = values.get(f"{name}.kind") == CUSTOM
+            if is_custom and rest[0] not in choices[CUSTOM].model_fields:
                 assign(root, values, f"{name}.settings.{'.'.join(rest)}", value)
                 return
             section = _chosen_section(values, name, rest, choices)
@@ -78,8 +78,8 @@ def assign(root: type[Section], values: Flat, key: str, value: Any) -> None:
 
 
 def _chosen_section(values: Flat, name: str, rest: list[str], choices: Kinds) -> type[Choice]:
-    """Return the fields of the kind that is chosen. Raises UserError if there is no choice yet, or
-    if only other kinds have the field that is set."""
+    """Return the fields of the chosen kind. Raises UserError without a choice, or if only different
+    kinds have the field."""
     kind = values.get(f"{name}.kind")
     if kind is None:
         raise UserError(
@@ -112,23 +112,26 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
         default = first.model_fields["kind"].default
         kind = NONE if value == 0 else previous_kind or default
         fields = {first.number: value}
-    elif OWN in choices and not is_kind and is_own_function(value, name.rpartition(".")[2]):
-        kind = OWN
+    elif CUSTOM in choices and value == FORMER_CUSTOM:
+        kind = CUSTOM
+    elif CUSTOM in choices and not is_kind and is_custom_function(value, name.rpartition(".")[2]):
+        kind = CUSTOM
         fields = {"function": value}
-    if is_optional and kind in (None, NONE):
+    is_off = kind == "off" and "on" in choices
+    if is_optional and (is_off or kind in (None, NONE)):
         drop(values, name)
         values[name] = None
         return
     if not isinstance(kind, str) or kind not in choices:
         words = [*choices, NONE] if is_optional else [*choices]
-        if OWN in choices:
-            words[words.index(OWN)] = "FILE.py:NAME of your own"
+        if CUSTOM in choices:
+            words[words.index(CUSTOM)] = "a custom FILE.py:NAME"
         raise UserError(f"{name} cannot be {format_value(kind)}; choose from {', '.join(words)}")
     if previous_kind is None or choices[previous_kind] is not choices[kind]:
         drop(values, name)
         defaults = choices[kind].model_construct(kind=kind).model_dump()
         values.update(leaves(defaults, f"{name}."))
-    if kind != OWN and f"{name}.function" in values:
+    if kind != CUSTOM and f"{name}.function" in values:
         fields["function"] = None
     for field, entry in {"kind": kind, **fields}.items():
         values[f"{name}.{field}"] = entry
@@ -170,28 +173,3 @@ def _nearest(section: type[Section], key: str, prefix: str, root: type[Section])
         return f"did you mean {names[0]}?"
     known = ", ".join(f"{prefix}{name}" for name in section.model_fields)
     return f"known: {known}; rlvr train --settings lists all"
-
-
-def foreign_names() -> dict[str, list[str]]:
-    """Return the names that other programs have, by our name, or by a sentence if we have none."""
-    file = resources.files("rlvr_cli") / "config" / "foreign.yaml"
-    names: dict[str, list[str]] = load_yaml(file.read_text(encoding="utf-8"))
-    return names
-
-
-def foreign_answer(name: str) -> str | None:
-    """Say what another program's flag or setting is called here. Return None if no other program
-    has this name."""
-    answers = {}
-    for our_name, names in foreign_names().items():
-        answers.update(dict.fromkeys(names, our_name))
-    parts = name.lstrip("-").lower().replace("-", "_").split(".")
-    suffixes = [".".join(parts[start:]) for start in range(len(parts))]
-    answer = next((answers[suffix] for suffix in suffixes if suffix in answers), None)
-    if answer is None:
-        return None
-    if " " in answer:
-        return f"{name}: {answer}"
-    if answer.startswith("--") or answer.isupper():
-        return f"{name} is {answer} here"
-    return f"{name} is --set {answer}=… here"

@@ -12,7 +12,7 @@ from rlvr_cli.core.types import FieldName
 
 
 def read_sources(names: Iterable[str]) -> str | tuple[str, ...]:
-    """Return the problem sets in their own spelling. A single one stands alone."""
+    """Return the problem sets as their files spell them. A single set is returned alone."""
     sources = tuple(map(canonical, names))
     return sources[0] if len(sources) == 1 else sources
 

@@ -10,7 +10,7 @@ from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.config.built_in import refused_template
 from rlvr_cli.config.parsing import read_field_paths, read_sources, read_system
-from rlvr_cli.core.settings import Command, Section, Use, setting
+from rlvr_cli.core.settings import Choice, Command, Section, Use, setting
 from rlvr_cli.core.types import FieldName
 from rlvr_cli.model.settings import LoraConfig, OptimConfig, Precision
 from verifiers import Format
@@ -19,6 +19,9 @@ SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
 OUTPUT = "Input and output"
 MEASURING: tuple[Command, ...] = ("eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
+_ROUNDS = 8
+"""Rounds of the longest response by default. Its keys are computed again in each: 4.5 times its
+length in all, by passes of whole prompts, which cost a card little beside decoding."""
 LONGEST_RESPONSE = 32_768
 """Tokens of a response at most, even if the context has room for more. Reasoning models are usually
 run with this limit."""
@@ -110,6 +113,19 @@ class DataConfig(Section):
         return (self.source,) if isinstance(self.source, str) else self.source
 
 
+class PartialRollouts(Choice):
+    """Rounds of sampling that end before the longest response does. Unfinished responses go on
+    after the update, and each token keeps the version of the weights that sampled it."""
+
+    kind: Literal["on"] = "on"
+    tokens: int | None = Field(None, ge=1)
+    """Most tokens that a response gets in a round. None means an eighth of rollout.max_tokens."""
+    age: int = Field(8, ge=1)
+    """Most updates during which a response goes on."""
+    too_old: Literal["cut", "drop"] = "cut"
+    """What ends an older response: it counts as cut off, or is dropped from its group."""
+
+
 class RolloutConfig(Section):
     """The sampling of one step."""
 
@@ -133,6 +149,9 @@ class RolloutConfig(Section):
     """Sampling temperature, above 0."""
     top_p: float = setting(1.0, flag="--top-p", panel="Sampling", gt=0, le=1)
     """Nucleus sampling: the share of the probability to sample from. Training needs 1."""
+    partial: PartialRollouts | None = setting(None, with_model=False)
+    """Whether unfinished responses go on after the update (`on`). None means that a step waits for
+    its longest response."""
     kv_budget_mb: int | None = setting(None, read_by=SAMPLING, with_model=False, ge=1)
     """Memory for keys and values of a batch, in MiB. None means 1024 on a CPU, and on a GPU what
     `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""
@@ -146,6 +165,14 @@ class RolloutConfig(Section):
     mismatch_limit: float = setting(0.1, with_model=False, gt=0)
     """Largest difference between engine and trainer in a step's mean log-probability, in nats per
     token. A larger one stops the run."""
+
+    @property
+    def round_tokens(self) -> int:
+        """Return the most tokens that a response gets in a round. Without partial rollouts a round
+        has all of them."""
+        if self.partial is None:
+            return self.max_tokens
+        return self.partial.tokens or -(-self.max_tokens // _ROUNDS)
 
 
 class EvalConfig(Section):
@@ -237,7 +264,7 @@ class Config(Section):
     """All settings of a run, as they are saved."""
 
     algo: str = setting("dapo", flag="--algo", metavar="NAME|FILE.yaml", resets="algorithm")
-    """Algorithm: a preset of `rlvr train --list`, or your own YAML file."""
+    """Algorithm: a preset of `rlvr train --list`, or a custom YAML file."""
     steps: int = setting(100, flag="--steps", on_resume="free", ge=1)
     """Number of training steps."""
     seed: int = setting(
@@ -276,6 +303,17 @@ class Config(Section):
         return self.rollout.precision == self.optim.precision == "float32"
 
     @property
+    def scores_alike(self) -> bool:
+        """Return whether the engine's log-probabilities are the trainer's, up to rounding: both
+        compute in float32, and no token of a batch is older than the step."""
+        return self.computes_alike and self.rollout.partial is None
+
+    @property
+    def weighs_older(self) -> bool:
+        """Return whether a correction weighs the tokens that older weights sampled."""
+        return self.rollout.partial is not None and self.algorithm.correction is not None
+
+    @property
     def reference_is_base(self) -> bool:
         """Return whether the reference policy is the model without its adapter."""
         return self.lora.rank is not None and not (self.algorithm.renewal or self.parent)
@@ -304,6 +342,16 @@ class Config(Section):
                 f"algorithm.advantage {algo.advantage.kind}: it compares the responses of a group; "
                 "sample 2 or more, with a group advantage"
             )
+        if self.rollout.partial is not None and algo.reads_responses:
+            raise ValueError(
+                f"rollout.partial with --algo {self.algo}, which samples no responses but reads "
+                "them from the data: leave rollout.partial out"
+            )
+        if self.rollout.partial is not None and algo.surrogate.kind == "policy_gradient":
+            raise ValueError(
+                "rollout.partial with algorithm.surrogate policy_gradient: tokens of earlier "
+                "weights are another policy's samples; use ratio or clip"
+            )
         learns_right = algo.advantage.is_likelihood or algo.positive_nll > 0
         if isinstance(algo.filter, Mixed) and algo.filter.metric in ("accuracy", "math", "format"):
             learns_right = True
@@ -311,12 +359,17 @@ class Config(Section):
             raise ValueError(
                 "--answers none with a reward or an algorithm that compares with a gold answer "
                 "(math, format, likelihoods of right responses): take --reward majority or a "
-                "function of your own"
+                "custom function"
             )
         if self.lora.rank is None and self.optim.weights == "float16":
             raise ValueError(
                 "optim.weights float16 without lora.rank: AdamW would lose its updates in float16; "
                 "take --set optim.precision=float16, which keeps weights in float32, or --lora"
+            )
+        if self.lora.rank is None and self.lora.base == "nf4":
+            raise ValueError(
+                "lora.base nf4 without lora.rank: weights of 4 bits do not train, an adapter on "
+                "them does; take --lora 32, or leave lora.base out"
             )
         is_exact = self.lora.rank is None and self.optim.weights != "bfloat16"
         if algo.renewal is not None and algo.renewal.mix < 1 and not is_exact:

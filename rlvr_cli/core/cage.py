@@ -70,7 +70,7 @@ def _read(output: int, seconds: float) -> bytes:
 def _serve(
     work: Callable[[], object], parent: int, pipe: int, replies: int, seconds: float, memory: int
 ) -> NoReturn:
-    """Do the work in the fork, and write its value or the reason why there is none."""
+    """Do the work in the fork, and write its value or the reason of its failure."""
     code = 1
     with suppress(BaseException):
         gc.disable()  # what this process would collect is its parent's

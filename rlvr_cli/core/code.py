@@ -1,4 +1,4 @@
-"""Find a function of the user's own by its name, and describe what goes wrong in it."""
+"""Find a custom function by its name, and describe what goes wrong in it."""
 
 import dis
 import hashlib
@@ -26,7 +26,7 @@ class CodeError(Exception):
 
 
 class UserFunction(NamedTuple):
-    """A function of the user's own."""
+    """A custom function."""
 
     call: Callable[..., Any]
     file: Path

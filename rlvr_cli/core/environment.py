@@ -38,7 +38,7 @@ def thread_count() -> int | None:
 
 
 def check_proxies() -> None:
-    """Raise UserError for a proxy that is no URL. Its text, which may hold a password, is not
+    """Raise UserError for a proxy that is not a URL. Its text, which may hold a password, is not
     shown."""
     for name in (*_PROXIES, *map(str.upper, _PROXIES)):
         text = os.environ.get(name, "").strip()

@@ -61,7 +61,7 @@ class LeftOut:
 
     problems: int
     pass_at_1: float | None
-    """Theirs, or None if none of their responses was judged."""
+    """Their share, or None without a judged response."""
     others: float
     """pass@1 of the problems that the figure is over."""
     bias: Bias
@@ -93,7 +93,7 @@ class Figures:
     """pass@k by k. None if no problem has k judged responses."""
     cons_at: Mapping[int, Estimate | None]
     format_share: float | None
-    """None if no format is asked for."""
+    """None if the judge demands no format."""
     cut_off_share: float | None
     response_length: float | None
     """Tokens."""

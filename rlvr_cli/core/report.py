@@ -134,7 +134,7 @@ class Comparison:
     """The name by which a table shows the baseline."""
     problems: int
     missing: int
-    """Problems that the baseline has not."""
+    """Problems that are missing in the baseline."""
     only_there: int
     other_golds: Sequence[str]
     """The ids of problems with another gold answer there."""

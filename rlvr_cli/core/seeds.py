@@ -13,6 +13,12 @@ def response_seed(seed: int, *name: object) -> int:
     return int.from_bytes(digest[:8], "big") >> 2
 
 
+def continued_seed(seed: int, position: int) -> int:
+    """Return the seed with which a new generator goes on at this token of a response. At its first
+    token it is the response's own."""
+    return response_seed(seed, "continued", position) if position else seed
+
+
 def problem_seeds(problems: Sequence[Problem], seed: int) -> list[int]:
     """Return the seed of the first response to each problem, which depends only on the run's seed,
     the problem's text and the number of its earlier occurrences."""

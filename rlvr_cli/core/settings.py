@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import entry_points
 from types import NoneType
-from typing import Any, ClassVar, Literal, TypeGuard, get_args, get_origin
+from typing import Any, ClassVar, Literal, TypeGuard, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic_core import PydanticUndefined
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, PydanticUndefined
+from pydantic_core.core_schema import tagged_union_schema
 
 NONE = "none"
 """The word for an optional choice that is not made. YAML's null means the same."""
@@ -48,7 +49,8 @@ class Use:
     inherited: bool = True
     """Whether a run takes it from the parent that --from names."""
     in_old_runs: object = None
-    """The value in a run that an earlier version began without it, if that is not the default."""
+    """The value in a run that an earlier version began without it. None means that such a run has
+    the default, and does not go on with another."""
 
     def parameter(self, command: Command) -> str | None:
         """Return the name of the command's parameter. Return None if it has no such flag."""
@@ -72,6 +74,8 @@ class Choice(Section):
     literals of `kind`, and all of them have its fields."""
 
     kind: str
+    registered: ClassVar["Kinds"] = {}
+    """The kinds by name, of a base whose kinds `register` adds. A base has a mapping of its own."""
     number: ClassVar[str | None] = None
     """The field that a number in place of the choice sets. 0 unsets an optional choice."""
 
@@ -95,9 +99,11 @@ class Choice(Section):
 
 
 Values = dict[str, bool | int | float | str]
-"""The settings of a user's function: its keyword arguments."""
-OWN = "own"
-"""The kind of a choice that names a user's function."""
+"""The settings of a custom function: its keyword arguments."""
+CUSTOM = "custom"
+"""The kind of a choice that names a custom function."""
+FORMER_CUSTOM = "own"
+"""The name of that kind in files of earlier versions, which is still read."""
 
 
 ENTRY_POINTS = {
@@ -110,8 +116,8 @@ ENTRY_POINTS = {
 """The entry points at which an installed package names functions for a choice."""
 
 
-def is_own_function(value: object, choice: str) -> bool:
-    """Return whether a text names a user's function for a choice.
+def is_custom_function(value: object, choice: str) -> bool:
+    """Return whether a text names a custom function for a choice.
 
     It does as FILE.py:NAME, as MODULE:NAME or as an entry point.
     """
@@ -120,8 +126,8 @@ def is_own_function(value: object, choice: str) -> bool:
     return ":" in value or value in entry_points(group=ENTRY_POINTS[choice]).names
 
 
-class OwnChoice(Choice):
-    """A user's function, by FILE.py:NAME, MODULE:NAME or the name of an entry point."""
+class CustomChoice(Choice):
+    """A custom function, by FILE.py:NAME, MODULE:NAME or the name of an entry point."""
 
     function: str
     """The function, as FILE.py:NAME, MODULE:NAME or an entry point."""
@@ -143,6 +149,38 @@ class OwnChoice(Choice):
 
 Kinds = dict[str, type[Choice]]
 """The kinds of a choice by name."""
+Table = dict[str, Callable[..., Any]]
+"""The functions of a choice by kind. Custom ones are added when they are loaded."""
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def register(table: Table, choice: type[Choice], kind: str | None = None) -> Callable[[F], F]:
+    """Return a decorator that puts a function into a table, and its kind into the choice's.
+
+    `choice` is the class with the fields that the function takes by name. A class of several kinds
+    names the one that the function computes.
+    """
+    name = kind or choice.model_fields["kind"].default
+
+    def add(function: F) -> F:
+        table[name] = function
+        choice.registered[name] = choice
+        return function
+
+    return add
+
+
+class ByRegisteredKind:
+    """Marks a choice that is checked by the fields of the kind that it names."""
+
+    def __get_pydantic_core_schema__(
+        self, base: type[Choice], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Return the schema of all the registered kinds of a base."""
+        schemas = {name: handler.generate_schema(kind) for name, kind in base.registered.items()}
+        return tagged_union_schema(
+            schemas, discriminator="kind", strict=False, from_attributes=True
+        )
 
 
 def setting(default: Any, **declared: Any) -> Any:
@@ -248,6 +286,8 @@ def is_section(annotation: object) -> TypeGuard[type[Section]]:
 def kinds(annotation: object) -> Kinds:
     """Return the kinds that a field of this type can take. Return {} if it is not a choice."""
     if isinstance(annotation, type) and issubclass(annotation, Choice):
+        if annotation.registered:
+            return {**annotation.registered}
         return dict.fromkeys(get_args(annotation.model_fields["kind"].annotation), annotation)
     all_kinds: Kinds = {}
     for part in get_args(annotation):

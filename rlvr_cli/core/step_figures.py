@@ -87,6 +87,22 @@ class RestFigures:
 
 
 @dataclass(frozen=True)
+class PartialFigures:
+    """How responses go on from step to step, in a run with `rollout.partial`."""
+
+    rounds: int = 0
+    """Rounds of sampling."""
+    tokens_decoded: int = 0
+    """Tokens that they sampled, of responses that ended or not."""
+    unfinished: int = 0
+    """Responses that go on in the next step."""
+    too_old: int = 0
+    """Responses that `rollout.partial.age` ended."""
+    lag: Number = None
+    """Updates between the sampling and the training of a token: the mean over the batch."""
+
+
+@dataclass(frozen=True)
 class UpdateMeans:
     """Means over what an update passed. None is what it did not compute."""
 
@@ -196,6 +212,7 @@ class MemoryFigures:
 _SAMPLED = TypeAdapter(SampledFigures)
 _BATCH = TypeAdapter(BatchFigures)
 _REST = TypeAdapter(RestFigures)
+_PARTIAL = TypeAdapter(PartialFigures)
 _UPDATE = TypeAdapter(UpdateFigures)
 _SECONDS = TypeAdapter(Seconds)
 _USE = TypeAdapter(TokenUse)
@@ -211,6 +228,7 @@ class StepFigures:
     sampled: SampledFigures = SampledFigures()
     batch: BatchFigures = BatchFigures()
     rest: RestFigures | None = None
+    partial: PartialFigures | None = None
     update: UpdateFigures = UpdateFigures()
     held_out: Mapping[str, HeldOut] = field(default_factory=dict)
     """The held-out sets, if they were measured. The first has an empty name."""
@@ -241,6 +259,7 @@ class StepFigures:
             **{f"{_REWARD}{name}": mean for name, mean in self.sampled.rewards.items()},
             **_BATCH.dump_python(self.batch),
             **({} if self.rest is None else _REST.dump_python(self.rest)),
+            **({} if self.partial is None else _PARTIAL.dump_python(self.partial)),
             **_UPDATE.dump_python(self.update, exclude_none=True),
             **held_out_row(self.held_out),
             **_SECONDS.dump_python(self.seconds, by_alias=True, exclude_none=True),
@@ -260,6 +279,7 @@ class StepFigures:
             sampled=_SAMPLED.validate_python({**row, "rewards": rewards}),
             batch=_BATCH.validate_python(row),
             rest=_REST.validate_python(row),
+            partial=_PARTIAL.validate_python(row) if "rounds" in row else None,
             update=_UPDATE.validate_python(row),
             held_out=_held_out_of(row, line.held_out_by_level),
             seconds=_SECONDS.validate_python(row),

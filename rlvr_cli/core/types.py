@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Generic, Literal, NamedTuple, TypeVar
 
@@ -41,6 +41,9 @@ responses."""
 
 TokenIds = Sequence[int]
 """A text as the tokenizer's numbers."""
+VersionRuns = tuple[tuple[int, int], ...]
+"""The weights that sampled the tokens of a response, in runs from its start: the number of updates
+before them, and the tokens that they sampled."""
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
@@ -73,12 +76,12 @@ class Problem:
 
     @property
     def problem_set(self) -> str:
-        """Return the name of its set, which is empty where there is only one."""
+        """Return the name of its set, which is empty for a single set."""
         return str(self.extra.get(PROBLEM_SET, ""))
 
     @property
     def row(self) -> JsonObject:
-        """Return the problem as a row: its own fields beside those of the data."""
+        """Return the problem as a row: its fields, then those of the data."""
         return {**self.extra, "id": self.id, "problem": self.problem, "answer": self.answer}
 
 
@@ -111,6 +114,56 @@ class Completion:
     logprobs: Sequence[float]
     """Log-probability of each token under the distribution it was sampled from."""
     finish_reason: FinishReason
+    versions: VersionRuns = ()
+    """Empty if the weights of its group sampled all of its tokens."""
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """A response that goes on in the next round, under the weights of that time."""
+
+    prompt: Prompt
+    seed: int
+    """Its random stream, of which each token takes one number."""
+    token_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+    """Log-probability of each token under the weights that sampled it."""
+    versions: VersionRuns = ()
+
+    @property
+    def position(self) -> int:
+        """Return how far its random stream went: the number of the next token."""
+        return len(self.token_ids)
+
+    @property
+    def context(self) -> tuple[int, ...]:
+        """Return the tokens that the next one follows."""
+        return (*self.prompt.token_ids, *self.token_ids)
+
+    def age(self, weight_version: int) -> int:
+        """Return the number of updates since its first token."""
+        return weight_version - self.versions[0][0] if self.versions else 0
+
+    def extended(self, more: Completion, weight_version: int) -> "Unfinished":
+        """Return it with further tokens that these weights sampled."""
+        runs = list(self.versions)
+        count = len(more.token_ids)
+        if runs and runs[-1][0] == weight_version:
+            count += runs.pop()[1]
+        return replace(
+            self,
+            token_ids=(*self.token_ids, *more.token_ids),
+            logprobs=(*self.logprobs, *more.logprobs),
+            versions=(*runs, (weight_version, count)),
+        )
+
+    def ended(self, finish_reason: FinishReason) -> Completion:
+        """Return it as a completion that ends here."""
+        return Completion(self.token_ids, self.logprobs, finish_reason, self.versions)
+
+
+Member = Unfinished | Completion | None
+"""A response of a group whose turn has not come. None is one that was dropped."""
 
 
 class Label(NamedTuple):
@@ -159,6 +212,8 @@ class Response:
     and the weighted reward. The last token earns the rest."""
     origin: Origin | None = None
     """None for a response that was sampled here, or asked of a server."""
+    versions: VersionRuns = ()
+    """Empty if one version of the weights sampled it, or if that is not known."""
 
     def reward_of(self, name: str) -> float | None:
         """Return one of the rewards. Return None if its function left the response out."""
@@ -182,7 +237,7 @@ class Response:
 
     @property
     def verdict(self) -> Verdict | None:
-        """Return its verdict, or None if it has none."""
+        """Return its verdict, or None before it is judged."""
         return None if self.verification is None else self.verification.verdict
 
     @property
@@ -246,6 +301,7 @@ class Rollout(Response):
             reward=reward,
             rewards=dict(rewards),
             places=tuple(places),
+            versions=completion.versions,
             prompt=prompt,
             completion=completion,
         )
@@ -300,6 +356,32 @@ class Group(ResponseGroup[Rollout]):
     def responses(self) -> Sequence[Rollout]:
         """Return the responses in the order of their numbers."""
         return self.rollouts
+
+
+@dataclass(frozen=True)
+class OpenGroup:
+    """A group that was begun and has not been trained on, in the order of the problems."""
+
+    place: int
+    """The place of its problem in the order in which problems are drawn."""
+    problem: int
+    """The number of its problem."""
+    prompt: Prompt
+    members: tuple[Member, ...]
+    group: Group | None = None
+    """The judged group, once its last response has ended."""
+
+    @property
+    def unfinished(self) -> list[int]:
+        """Return the numbers of the responses that go on."""
+        if self.group is not None:
+            return []
+        return [n for n, member in enumerate(self.members) if isinstance(member, Unfinished)]
+
+    @property
+    def completions(self) -> list[Completion]:
+        """Return the responses that have ended."""
+        return [member for member in self.members if isinstance(member, Completion)]
 
 
 def are_different(rewards: Iterable[float | None]) -> bool:

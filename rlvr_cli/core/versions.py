@@ -14,14 +14,21 @@ class Range(NamedTuple):
 
     oldest: tuple[int, int]
     newest: tuple[int, int]
+    read: tuple[int, int] | None = None
+    """The newest release whose code was read and not run. None if none is newer than `newest`."""
 
     def __str__(self) -> str:
         return "{}.{} to {}.{}".format(*self.oldest, *self.newest)
 
     @property
+    def last(self) -> tuple[int, int]:
+        """Return the newest release that was tried or read."""
+        return self.read or self.newest
+
+    @property
     def requirement(self) -> str:
-        """Return the range as pip writes it."""
-        major, minor = self.newest
+        """Return the range as pip writes it, with what was read."""
+        major, minor = self.last
         return ">={}.{},<{}.{}".format(*self.oldest, major, minor + 1)
 
 
@@ -35,7 +42,7 @@ class Fault(NamedTuple):
 TRIED = {
     "torch": Range(oldest=(2, 11), newest=(2, 15)),
     "transformers": Range(oldest=(5, 16), newest=(5, 24)),
-    "vllm": Range(oldest=(0, 26), newest=(0, 32)),
+    "vllm": Range(oldest=(0, 26), newest=(0, 32), read=(0, 33)),
 }
 """The ranges of `pyproject.toml`, which a test compares."""
 FAULTS = {
@@ -77,7 +84,12 @@ def describe_versions(libraries: list[str]) -> str:
     texts = []
     for library in libraries:
         version = installed_version(library) or "of no known version"
-        texts.append(f"{library} {version} (tried: {TRIED[library]})")
+        installed_release = release(version)
+        note = f"tried: {TRIED[library]}"
+        if installed_release is not None and installed_release > TRIED[library].newest:
+            is_read = installed_release <= TRIED[library].last
+            note = f"read, not run; {note}" if is_read else note
+        texts.append(f"{library} {version} ({note})")
     return ", ".join(texts)
 
 
@@ -92,9 +104,7 @@ def untried_versions(libraries: list[str]) -> str | None:
         if version is None:
             continue
         installed_release = release(version)
-        if installed_release is None or not (
-            releases.oldest <= installed_release <= releases.newest
-        ):
+        if installed_release is None or not (releases.oldest <= installed_release <= releases.last):
             texts.append(f"{library} {version} was not tried ({releases} were)")
             requirements.append(f"'{library}{releases.requirement}'")
     if not texts:

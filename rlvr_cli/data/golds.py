@@ -152,7 +152,7 @@ def refuse_object(value: object, field: str) -> None:
         name = shortened(str(keys[0])) if len(keys) == 1 else "NAME"
         raise BadRowError(
             f"field {field} is an object, {text}: name the value in it that is the gold answer, "
-            f"--field answer={field}.{name}, or give a --reward of your own with --answers none"
+            f"--field answer={field}.{name}, or give a custom --reward with --answers none"
         )
 
 

@@ -249,6 +249,8 @@ class ProblemOrder:
         self.size, self.seed, self.rests = size, seed, rests
         self.cursor = 0
         """The number of places in the order so far, with those that were skipped."""
+        self.rested = 0
+        """The number of problems that this process passed over."""
         self.resting: dict[int, tuple[int, int]] = {}
         """The problems that rest: the passes of each rest, and the first pass after it."""
 
@@ -262,6 +264,8 @@ class ProblemOrder:
             is_woken = random.Random(f"{self.seed}:rest:{self.cursor}").random() < _WOKEN_SHARE
             if is_woken or epoch >= self.resting.get(problem, (0, 0))[1]:
                 draws.append((self.cursor, problem))
+            else:
+                self.rested += 1
             self.cursor += 1
         return draws
 

@@ -6,19 +6,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import open_regular, reading
 from rlvr_cli.core.jsonl import JsonObject, bounded_lines, parse_json
 from rlvr_cli.core.text import first_mistake
-from rlvr_cli.core.types import Problem, Response
+from rlvr_cli.core.types import Problem, Response, VersionRuns
 from verifiers import Verdict, Verification
 
 T = TypeVar("T")
 ROW_VERSION = 1
 """The version of a row. It rises with a change that earlier versions would read wrongly."""
 _Count = Annotated[int, Field(ge=0, lt=2**31)]
+_RUNS = TypeAdapter(tuple[tuple[_Count, _Count], ...])
 
 
 def _as_text(value: object) -> object:
@@ -39,13 +40,23 @@ def _numbers_by_name(value: object) -> dict[object, float]:
     return numbers
 
 
+def _as_runs(value: object) -> VersionRuns:
+    """Return runs of versions. Of anything else nothing is kept, as of numbers by name."""
+    try:
+        return _RUNS.validate_python(value)
+    except ValidationError:
+        return ()
+
+
 class _Earned(BaseModel):
-    """What only some rows have, of a response that earned more than its verdict. They are fields of
-    the problem as well: it may have others of these names."""
+    """What only some rows have, of a response that earned more than its verdict, or that several
+    versions of the weights sampled. They are fields of the problem as well: it may have others of
+    these names."""
 
     rewards: Annotated[dict[str, float], BeforeValidator(_numbers_by_name)] = Field({})
     places: object = None
     """What was earned before the end, which nobody reads from a file."""
+    versions: Annotated[VersionRuns, BeforeValidator(_as_runs)] = ()
 
 
 class JudgedRow(BaseModel):
@@ -73,6 +84,7 @@ class JudgedRow(BaseModel):
     @property
     def answered(self) -> Response:
         """Return the response. Its verdict has no reason, which is not stored."""
+        earned = _Earned.model_validate(self.model_extra)
         return Response(
             problem=Problem(
                 id=self.id,
@@ -93,7 +105,8 @@ class JudgedRow(BaseModel):
                 format=self.verifier,
             ),
             reward=self.reward,
-            rewards=_Earned.model_validate(self.model_extra).rewards,
+            rewards=earned.rewards,
+            versions=earned.versions,
         )
 
 
@@ -130,6 +143,7 @@ def as_row(response: Response) -> JsonObject:
         "row_version": ROW_VERSION,
         **({"rewards": response.rewards} if response.rewards else {}),
         **({"places": response.places} if response.places else {}),
+        **({"versions": response.versions} if response.versions else {}),
     }
     fields = problem.extra.items()
     return row | {key: value for key, value in fields if key not in {*ROW_KEYS, *row}}

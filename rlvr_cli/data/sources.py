@@ -63,7 +63,7 @@ class ProblemSetSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    description: str = "a problem set of one's own"
+    description: str = "a custom problem set"
     version: int = 1
     license: str = "not said"
     source: str

@@ -15,6 +15,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import ADAPTER_FILES
 from rlvr_cli.core.libraries import library
 from rlvr_cli.model.pretrained import read_object
+from rlvr_cli.model.quantized import quantized_layers
 from rlvr_cli.ranks.group import full_tensor, shard_as
 
 if TYPE_CHECKING:
@@ -100,14 +101,14 @@ def switched_off(model: Module) -> Iterator[None]:
 def merged_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
     """Yield the full parameters by their names without an adapter, one at a time.
 
-    What an adapter adds is merged into them, in float32 at least.
+    What an adapter adds is merged into them, in float32 at least. Quantized weights come
+    dequantized.
     """
     adapted = {name: layer for name, layer in model.named_modules() if hasattr(layer, "lora_A")}
-    for name, parameter in model.named_parameters():
+    for name, tensor in _full_weights(model):
         if adapted and ".lora_" in name:
             continue
         place, _, rest = name.partition(".base_layer.")
-        tensor = full_tensor(parameter.detach())
         if rest == "weight":
             layer: Any = adapted[place]
             a = full_tensor(layer.lora_A["default"].weight.detach())
@@ -115,6 +116,21 @@ def merged_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
             delta = (b @ a).T if layer.fan_in_fan_out else b @ a
             tensor = tensor.to(delta.dtype) + delta * layer.scaling["default"]
         yield name.replace(".base_layer.", ".", 1), tensor
+
+
+def _full_weights(model: Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield all parameters, and quantized weights as the numbers that they stand for."""
+    for name, parameter in model.named_parameters():
+        yield name, full_tensor(parameter.detach())
+    for name, layer in quantized_layers(model):
+        yield f"{name}.weight", layer.weight
+
+
+def adapter_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield the full matrices of the adapter by their names in the model."""
+    for name, parameter in model.named_parameters():
+        if ".lora_" in name:
+            yield name, full_tensor(parameter.detach())
 
 
 def save_adapter_config(model: "PreTrainedModel", base: str, directory: Path) -> None:
@@ -168,7 +184,7 @@ def merge(model: "PreTrainedModel", directory: Path) -> None:
             if not isinstance(layer, Linear):  # GPT-2's Conv1D
                 delta = delta.T
             delta = delta.mul_(scale).reshape(layer.weight.shape).to(layer.weight.device)
-            layer.weight.copy_(layer.weight + delta)
+            layer.weight.copy_(layer.weight + shard_as(delta, layer.weight))
     except (KeyError, TypeError, ZeroDivisionError, AttributeError, RuntimeError) as error:
         raise UserError(f"its adapter does not fit {base_of(directory)} ({error})") from None
 

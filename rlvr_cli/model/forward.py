@@ -14,6 +14,7 @@ from torch.nn import Module
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.types import TokenIds
 from rlvr_cli.model.packing import ATTENTION, WINDOWS, ModelInputs, pack, pad
+from rlvr_cli.ranks.group import full_tensor
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -100,8 +101,8 @@ def head_logits(model: "PreTrainedModel", hidden_N: Tensor, is_plain: bool) -> T
 def head_weights(model: "PreTrainedModel", dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
     """Return the weight and the bias (or None) of the output layer in this type."""
     head = model.get_output_embeddings()
-    bias = None if head.bias is None else head.bias.to(dtype)
-    return head.weight.to(dtype), bias
+    bias = None if head.bias is None else full_tensor(head.bias).to(dtype)
+    return full_tensor(head.weight).to(dtype), bias
 
 
 def choose_forward(

@@ -3,13 +3,15 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from unittest.mock import patch
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.files import MANIFEST, integrity_error
+from rlvr_cli.core.files import MANIFEST, integrity_error, read_regular
+from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.model.pretrained import (
     check_files,
     check_settings,
@@ -33,6 +35,8 @@ TRAINER_STATE = "trainer"
 """The folder of a checkpoint that only a resumed run reads."""
 STEP = re.compile(r"step-(\d{1,9})", re.ASCII)
 """The name of a checkpoint's directory."""
+_LARGEST_SETTINGS = 1 << 20
+"""Bytes of a checkpoint's settings."""
 _FALLBACK_CONTEXT = 4096
 _TEXT = "What is 1 + 1?"
 _GPU = Path("/dev/nvidia0")
@@ -158,10 +162,18 @@ def unused_gpu() -> str:
     return f"; the GPU that is there is not used: {reason}"
 
 
-def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> LoadedModel:
+def load_model(
+    name: str,
+    on_cpu: bool = False,
+    dtype: str = "float32",
+    full_base: bool = False,
+    shards: bool = False,
+) -> LoadedModel:
     """Load the model in this type, on the GPU if there is one, unless `on_cpu`.
 
-    An adapter is merged into the weights that it was trained on. Raises UserError if loading fails.
+    An adapter is merged into the weights that it was trained on, which may be those of a quantized
+    base, or with `full_base` into those that were quantized. With `shards` each process keeps its
+    part of every weight alone (`keeping_shards`). Raises UserError if loading fails.
     """
     from rlvr_cli.model import adapter
 
@@ -173,11 +185,14 @@ def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> Loade
                 f"--model {name}: {directory} is damaged: {reason}; take another checkpoint"
             )
     if adapter.is_adapter(directory):
-        return _load_merged(name, Path(directory), on_cpu, dtype)
+        return _load_merged(name, Path(directory), on_cpu, dtype, full_base, shards)
     config = read_config(name)
 
     import torch
     import transformers
+
+    from rlvr_cli.model.policy import decoder_layers
+    from rlvr_cli.ranks.group import gather_in_passes
 
     transformers.utils.logging.disable_progress_bar()
     with _loading(name):
@@ -188,9 +203,10 @@ def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> Loade
         known_ids.discard(tokenizer.unk_token_id)
         if not tokenizer.decode(sorted(known_ids), skip_special_tokens=True).strip():
             raise UserError("its tokenizer keeps nothing of a text; is tokenizer.json missing?")
-        model = model_from_pretrained(
-            transformers.AutoModelForCausalLM, directory, dtype=getattr(torch, dtype)
-        )
+        with _one_weight_at_a_time() if shards else nullcontext():
+            model = model_from_pretrained(
+                transformers.AutoModelForCausalLM, directory, dtype=getattr(torch, dtype)
+            )
         stop_ids = _stop_ids(model, tokenizer)
         # Other published generation settings are not used here, and some cannot be saved.
         published = model.generation_config
@@ -199,6 +215,8 @@ def load_model(name: str, on_cpu: bool = False, dtype: str = "float32") -> Loade
             pad_token_id=getattr(published, "pad_token_id", None),
             bos_token_id=getattr(published, "bos_token_id", None),
         )
+    if shards:
+        gather_in_passes(model, decoder_layers(model))
     model.eval().to("cpu" if on_cpu else default_device())
     longest = getattr(model.config.get_text_config(), "max_position_embeddings", None)
     return LoadedModel(model, tokenizer, stop_ids, longest or _FALLBACK_CONTEXT, directory)
@@ -214,9 +232,32 @@ def cast(model: M, dtype: "torch.dtype") -> M:
     return model
 
 
-def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str) -> LoadedModel:
+@contextmanager
+def _one_weight_at_a_time() -> Iterator[None]:
+    """Keep the shards of weights, which transformers would read in threads ahead of their use."""
+    from rlvr_cli.ranks.group import keeping_shards
+
+    with patch.dict(os.environ, {"HF_DEACTIVATE_ASYNC_LOAD": "1"}), keeping_shards():
+        yield
+
+
+def has_quantized_base(directory: Path) -> bool:
+    """Return whether a checkpoint's adapter was trained on a base in NF4."""
+    try:
+        settings = load_yaml(read_regular(directory / DEFAULTS_FILE, _LARGEST_SETTINGS).decode())
+        return bool(settings["lora"]["base"] == "nf4")
+    except (OSError, ValueError, LookupError, TypeError):  # it says nothing of a base
+        return False
+
+
+def _load_merged(
+    name: str, directory: Path, on_cpu: bool, dtype: str, full_base: bool, shards: bool
+) -> LoadedModel:
     """Load the model that a checkpoint's adapter belongs to, and merge the adapter into it."""
+    import torch
+
     from rlvr_cli.model import adapter
+    from rlvr_cli.model.quantized import dequantize, quantize
 
     if not (directory / MANIFEST).exists():
         raise UserError(
@@ -228,7 +269,12 @@ def _load_merged(name: str, directory: Path, on_cpu: bool, dtype: str) -> Loaded
         base = adapter.base_of(directory)
         if adapter.is_adapter(model_directory(base)):
             raise UserError(f"the model of its adapter, {base}, is an adapter itself")
-        loaded = load_model(base, on_cpu, dtype)
+        loaded = load_model(base, on_cpu, dtype, shards=shards)
+        if has_quantized_base(directory) and not full_base:
+            quantize(loaded.model)
+            with _one_weight_at_a_time() if shards else nullcontext():
+                dequantize(loaded.model)
+            cast(loaded.model, getattr(torch, dtype))
         adapter.merge(loaded.model, directory)
     return replace(loaded, directory=directory)
 

@@ -21,7 +21,7 @@ from rlvr_cli.model.forward import PACKED, Forward, head_logits, head_weights, h
 from rlvr_cli.model.head import ChunkedHead, Head, token_figures
 from rlvr_cli.model.packing import ATTENTION, ModelInputs, pack, pad
 from rlvr_cli.model.settings import SIXTEEN_BITS, OptimConfig
-from rlvr_cli.ranks.group import shard, world
+from rlvr_cli.ranks.group import full_tensor, shard, world
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -265,11 +265,17 @@ def keeps_full_weights(optim: OptimConfig) -> bool:
 
 
 def weights_digest(weights: Iterable[Tensor]) -> str:
-    """Return a checksum of the checksums of these weights, which are computed in threads."""
+    """Return a checksum of the checksums of these weights, whatever the number of processes.
+
+    One process computes them in threads, several gather one weight at a time.
+    """
 
     def digest(weight: Tensor) -> bytes:
         numbers = weight.detach().cpu().contiguous().view(torch.uint8).numpy()
         return hashlib.sha256(numbers.data).digest()
 
+    if world() > 1:
+        digests = [digest(full_tensor(weight.detach())) for weight in weights]
+        return hashlib.sha256(b"".join(digests)).hexdigest()
     with ThreadPoolExecutor() as pool:
         return hashlib.sha256(b"".join(pool.map(digest, weights))).hexdigest()

@@ -10,6 +10,9 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 Precision = Literal["auto", "float32", "bfloat16", "float16"]
 SIXTEEN_BITS = ("bfloat16", "float16")
 
+MOMENT_BLOCK = 256
+"""Numbers of a row that share a scale, if moments have 8 bits: as in bitsandbytes' AdamW8bit."""
+
 
 class LoraConfig(Section):
     """Train an adapter (LoRA) on frozen weights."""
@@ -19,6 +22,9 @@ class LoraConfig(Section):
     all weights are trained."""
     alpha: int = setting(32, with_model=True, ge=1)
     """Scale of the adapter: its output is multiplied by alpha / rank."""
+    base: Literal["full", "nf4"] = setting("full", with_model=True, in_old_runs="full")
+    """Numbers of the frozen weights. nf4 quantizes linear layers to 4 bits (QLoRA), by bitsandbytes
+    (pip install bitsandbytes). full means the dtype of optim.weights."""
     targets: str | tuple[str, ...] = setting("all-linear", with_model=True)
     """Layers that get an adapter, such as [q_proj, v_proj]."""
 
@@ -47,10 +53,13 @@ class OptimConfig(Section):
     auto means float32 on a CPU, bfloat16 on a GPU, and float16 on one that has no bfloat16 (compute
     capability below 8.0)."""
     weights: Precision = setting("auto")
-    """Dtype of the trainer's weights and of AdamW's moments. With bfloat16, weights are rounded
-    stochastically. 16 bits are also what passes compute in. float16 needs an adapter, under which
-    the weights are frozen. auto means float32, and optim.precision for the frozen weights under an
-    adapter on a GPU."""
+    """Dtype of the trainer's weights, and of AdamW's moments unless optim.moments sets another.
+    With bfloat16, weights are rounded stochastically. 16 bits are also what passes compute in.
+    float16 needs an adapter, under which the weights are frozen. auto means float32, and
+    optim.precision for the frozen weights under an adapter on a GPU."""
+    moments: Literal["full", "8bit"] = setting("full", in_old_runs="full")
+    """Numbers of AdamW's moments. full means the dtype of the trained weights. 8bit quantizes those
+    of matrices in blocks, by bitsandbytes (pip install bitsandbytes)."""
     offload: Literal["none", "all"] = setting("none", on_resume="free")
     """Offload to the CPU's memory. all means weights, gradients and moments."""
     checkpointing: Literal["auto", "on", "off"] = setting("auto", on_resume="free")

@@ -10,9 +10,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
-from rlvr_cli.algorithm.parts import load_parts
 from rlvr_cli.config import SETTINGS, Config, flags_of, flat_settings
-from rlvr_cli.config.overlay import foreign_answer
+from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
@@ -32,6 +31,7 @@ from rlvr_cli.program.resolve import load, read_flags, shipped
 from rlvr_cli.program.train import load_training_problems
 from rlvr_cli.rewards.rewarder import Rewarder
 from rlvr_cli.runs.ablation import ARM_NAME, AblationPlan, make_runs, probe
+from rlvr_cli.setup.parts import load_parts
 from rlvr_cli.show.ablation import publish_ablation
 
 _SEEDS = re.compile(r"\s*\d{1,9}\s*(,\s*\d{1,9}\s*)*", re.ASCII)
@@ -242,7 +242,7 @@ def _resolved(
 ) -> Config:
     """Return the configuration of an arm.
 
-    An arm with an algorithm of its own takes nothing of the base's. Files with the user's functions
+    An arm with an algorithm of its own takes nothing of the base's. Files with custom functions
     are pinned to their present text, so that no two versions are compared as one.
     """
     inherited = list(base_settings)
@@ -260,8 +260,8 @@ def _resolved(
 
 
 def _sources(config: Config) -> list[str]:
-    """Return the settings that name the SHA-256 of each file with a user's function."""
-    functions = {f"algorithm.sources.{k}": v for k, v in config.algorithm.own_functions.items()}
+    """Return the settings that name the SHA-256 of each file with a custom function."""
+    functions = {f"algorithm.sources.{k}": v for k, v in config.algorithm.custom_functions.items()}
     for term in config.reward.terms:
         functions[f"reward.sources.{term.name}"] = term.spec
     sources = []
@@ -288,7 +288,7 @@ def _check_arm(name: str, arm: Config, base_name: str, base: Config) -> None:
 
 
 def try_functions(plan: AblationPlan) -> None:
-    """Load and try the functions of the user's own that the arms name. Raises UserError, which
+    """Load and try the custom functions that the arms name. Raises UserError, which
     names the arm, for one that fails: its runs would, after those of other arms."""
     for name, config in plan.arms.items():
         try:

@@ -9,12 +9,14 @@ import rlvr_cli
 from rlvr_cli import config
 from rlvr_cli.algorithm.reward import parse_rewards
 from rlvr_cli.config import Assignment, Sets
+from rlvr_cli.config.foreign import foreign_answer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.settings import NONE, Command, Setting, number_of
 from rlvr_cli.core.text import shortened
 from rlvr_cli.model.loading import TINY, settings_file
+from rlvr_cli.program.foreign_run import refusal_of
 
 
 def read_flags(parameters: Mapping[str, object], command: Command) -> dict[str, Any]:
@@ -67,7 +69,9 @@ def load(
     for key, _, origin in assignments:
         _check_reader(command, key, origin)
     if file:
-        assignments = [*config.yaml_layer(shipped(file)), *assignments]
+        in_file = config.yaml_layer(shipped(file))
+        _refuse_foreign(file, in_file)
+        assignments = [*in_file, *assignments]
     values = {key: value for key, value, _ in assignments}
     if parent is not None:
         if "model" in flags:
@@ -82,6 +86,17 @@ def load(
     saved = _model_settings(model)[0] if isinstance(model, str) else []
     saved = [assignment for assignment in saved if _may_read(command, assignment.key)]
     return config.resolve([*saved, *config.rate_layer(model, saved, values), *assignments])
+
+
+def _refuse_foreign(file: Path, assignments: Iterable[Assignment]) -> None:
+    """Raise UserError for a file of another program, with what its keys are here."""
+    keys = []
+    for key, _, _ in assignments:
+        is_known = config.setting_at(key) is not None or key in config.Config.model_fields
+        if not is_known and foreign_answer(key) is not None:
+            keys.append(key)
+    if keys:
+        raise UserError(refusal_of(f"--config {file}: ", keys))
 
 
 def shipped(file: Path) -> Path:
@@ -195,7 +210,7 @@ def _refuse_code_of(saved: Iterable[Assignment]) -> None:
 
 def _refuse_functions_of(resolved: config.Config, values: Mapping[str, object], run: Path) -> None:
     """Raise UserError if the algorithm has a function that only the run's directory names."""
-    functions = resolved.algorithm.own_functions
+    functions = resolved.algorithm.custom_functions
 
     def is_named(name: str, spec: str) -> bool:
         key = f"algorithm.{name}"
@@ -265,24 +280,24 @@ def load_again(
     assignments = _flags_and_sets(flags, sets)
     saved = config.run_layer(run, "--resume")
     values = {key: value for key, value, _ in saved}
-    own_code = [  # the run's own, given once more
+    repeated_code = [  # the run's own, given once more
         key
         for key, value in flags.items()
         if config.SETTINGS[key].use.names_code
         and list(value) == values.get(key, config.SETTINGS[key].default)
     ]
-    assignments = [item for item in assignments if item.key not in own_code]
-    _refuse_code_of(item for item in saved if item.key not in own_code)
+    assignments = [item for item in assignments if item.key not in repeated_code]
+    _refuse_code_of(item for item in saved if item.key not in repeated_code)
     assigned = {key: value for key, value, _ in assignments}
     begun_with = config.resolve(saved)
     _refuse_functions_of(begun_with, assigned, run)
-    repeated = begun_with.algorithm.own_functions
+    repeated = begun_with.algorithm.custom_functions
     assignments = [
         item
         for item in assignments
         if item.value is None or repeated.get(item.key.removeprefix("algorithm.")) != item.value
     ]
-    if repeated:  # the settings of one's own functions are given again with their names
+    if repeated:  # the settings of custom functions are given again with their names
         assignments = [
             item
             for item in assignments

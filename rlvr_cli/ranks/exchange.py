@@ -31,6 +31,13 @@ class _Part:
     error: str | None
 
 
+def gather_shares(rows: list[JsonObject]) -> list[JsonObject]:
+    """Return the rows of all processes, each of which has its `share`, in the order of all."""
+    parts = gather(rows)
+    count = sum(len(part) for part in parts)
+    return [parts[n % len(parts)][n // len(parts)] for n in range(count)]
+
+
 def exchange_groups(prompts: Sequence[Prompt], groups: JudgedGroups) -> JudgedGroups:
     """Yield (prompt index, group) of all processes, in the same order in each of them.
 

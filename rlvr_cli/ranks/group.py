@@ -5,12 +5,14 @@ FSDP2 shards the weights, gradients and moments of what is trained. JSON and ten
 """
 
 import atexit
+import ctypes
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -23,8 +25,9 @@ from torch.distributed.fsdp import (
     OffloadPolicy,
     fully_shard,
 )
-from torch.distributed.tensor import DTensor, distribute_tensor
-from torch.nn import Module
+from torch.distributed.tensor import DTensor, Shard, distribute_tensor
+from torch.nn import Module, Parameter
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.text import first_line
@@ -183,6 +186,146 @@ def meet(place: str = "rescue") -> bool:
     return count >= world()
 
 
+class _Place(NamedTuple):
+    """Where a module has a parameter."""
+
+    module: Module
+    name: str
+
+    @property
+    def parameter(self) -> Parameter:
+        """Return the parameter that is there now."""
+        parameter = self.module._parameters[self.name]
+        assert parameter is not None
+        return parameter
+
+
+_SHARDED_UNIT = "_rlvr_sharded_unit"
+"""The attribute of a module whose weights are gathered while it computes: its shards in a pass."""
+
+
+@contextmanager
+def keeping_shards() -> Iterator[None]:
+    """Let each process keep its shard alone of every weight that a module gets in this block.
+
+    The whole weight is freed before the next one is read. `gather_in_passes` must follow.
+    """
+
+    def keep_shard(module: Module, name: str, parameter: Parameter | None) -> Parameter | None:
+        if parameter is None or parameter.is_meta or not parameter.dim():
+            return None
+        if isinstance(parameter.data, DTensor):
+            return None
+        kept_shard = Parameter(_first_dimension_shard(parameter.detach()), requires_grad=False)
+        kept_shard.requires_grad = parameter.requires_grad
+        _return_freed_memory()
+        # transformers would fill a weight at random that does not say that it has its value.
+        for mark, value in vars(parameter).items():
+            setattr(kept_shard, mark, value)
+        return kept_shard
+
+    hook: Any = keep_shard  # torch's declaration forbids the parameter that its text asks for
+    handle = register_module_parameter_registration_hook(hook)
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+def _return_freed_memory() -> None:
+    """Give the system what was freed: glibc keeps a weight of up to 32 MiB for later."""
+    with suppress(AttributeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _first_dimension_shard(tensor: Tensor) -> DTensor:
+    """Copy this process's rows of a tensor on the CPU, as its part of a tensor of all processes."""
+    mesh = init_device_mesh("cpu", (world(),))
+    chunks = tensor.chunk(world())
+    rows = chunks[rank()] if rank() < len(chunks) else tensor[:0]
+    return DTensor.from_local(
+        rows.clone(),
+        mesh,
+        [Shard(0)],
+        run_check=False,
+        shape=tensor.shape,
+        stride=tensor.stride(),
+    )
+
+
+def gather_in_passes(root: Module, parts: Iterable[Module]) -> None:
+    """Gather the weights that `keeping_shards` has shared out while they compute, without gradient.
+
+    A part's weights are gathered together. Those outside of the parts are gathered by the module
+    that has them.
+    """
+    inside = set[Module]()
+    for part in parts:
+        inside.update(part.modules())
+        _make_unit(part)
+    for module in root.modules():
+        has_weights = any(isinstance(p.data, DTensor) for p in module.parameters(recurse=False))
+        if has_weights and module not in inside:
+            _make_unit(module)
+
+
+def _make_unit(module: Module) -> None:
+    setattr(module, _SHARDED_UNIT, {})
+    module.register_forward_pre_hook(_gather_unit)
+    module.register_forward_hook(_free_unit, always_call=True)
+
+
+def _gather_unit(unit: Module, _: object) -> None:
+    shards: dict[_Place, Parameter] = getattr(unit, _SHARDED_UNIT)
+    for place in _sharded_places(unit):
+        shards[place] = place.parameter
+        full = full_tensor(place.parameter.detach())
+        place.module._parameters[place.name] = Parameter(full, requires_grad=False)
+
+
+def _free_unit(unit: Module, *_: object) -> None:
+    shards: dict[_Place, Parameter] = getattr(unit, _SHARDED_UNIT)
+    for place, parameter in shards.items():
+        place.module._parameters[place.name] = parameter
+    shards.clear()
+    _return_freed_memory()
+
+
+def _sharded_places(unit: Module) -> list[_Place]:
+    """Return where a unit has weights that are sharded, without those of units inside it."""
+    places = list[_Place]()
+    for name, parameter in unit._parameters.items():
+        if parameter is not None and isinstance(parameter.data, DTensor):
+            places.append(_Place(unit, name))
+    for part in unit.children():
+        if not hasattr(part, _SHARDED_UNIT) and not isinstance(part, FSDPModule):
+            places += _sharded_places(part)
+    return places
+
+
+def make_whole(root: Module, device: torch.device | None = None) -> None:
+    """Gather for good the weights that `gather_in_passes` gathers, and move them to the device."""
+    full_parameters: dict[int, Parameter] = {}
+    for unit in root.modules():
+        if not hasattr(unit, _SHARDED_UNIT):
+            continue
+        places = _sharded_places(unit)
+        delattr(unit, _SHARDED_UNIT)
+        for hooks in (unit._forward_pre_hooks, unit._forward_hooks):
+            for key, hook in list(hooks.items()):
+                if hook in (_gather_unit, _free_unit):
+                    del hooks[key]
+        for place in places:
+            parameter = place.parameter
+            if id(parameter) not in full_parameters:  # A tied one stays tied.
+                full = full_tensor(parameter.detach())
+                full_parameters[id(parameter)] = Parameter(
+                    full if device is None else full.to(device),
+                    requires_grad=parameter.requires_grad,
+                )
+            place.module._parameters[place.name] = full_parameters[id(parameter)]
+
+
 def shard(
     root: Module,
     parts: Iterable[Module],
@@ -206,6 +349,7 @@ def shard(
     mesh = init_device_mesh("cuda" if on_gpu else "cpu", (world(),))
     try:
         for part in (*parts, root):
+            make_whole(part)
             fully_shard(
                 part,
                 mesh=mesh,
@@ -254,12 +398,37 @@ def local_shard(tensor: Tensor) -> Tensor:
 
 def full_tensor(tensor: Tensor) -> Tensor:
     """Gather a tensor from its shards. All processes must call it."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    if not isinstance(tensor, DTensor):
+        return tensor
+    if tensor.device_mesh.device_type != "cpu" or tensor.placements != (Shard(0),):
+        return tensor.full_tensor()
+    # torch's own way holds a second copy on a CPU.
+    full = torch.empty(tensor.shape, dtype=tensor.dtype)
+    for number, rows in enumerate(full.chunk(world())):
+        if number == rank():
+            rows.copy_(tensor.to_local())
+        dist.broadcast(rows, src=number)
+    return full
+
+
+def as_shard(local: Tensor, template: Tensor, shape: torch.Size) -> Tensor:
+    """Return a process's rows as its shard of a tensor of this shape, sharded by rows as the
+    template is. Return them as they are if the template is not sharded."""
+    if not isinstance(template, DTensor):
+        return local
+    return DTensor.from_local(
+        local,
+        template.device_mesh,
+        template.placements,
+        run_check=False,
+        shape=shape,
+        stride=torch.empty(shape, device="meta").stride(),
+    )
 
 
 def shard_as(tensor: Tensor, template: Tensor | None) -> Tensor:
-    """Shard a full tensor as the template is sharded, if it is and they have the same shape."""
-    if not isinstance(template, DTensor) or tensor.shape != template.shape:
+    """Shard a full tensor as the template is sharded, if it is and they have as many rows."""
+    if not isinstance(template, DTensor) or tensor.shape[:1] != template.shape[:1]:
         return tensor
     local = tensor.to(template.device)
     mesh = template.device_mesh

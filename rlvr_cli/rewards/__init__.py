@@ -1,1 +1,1 @@
-"""What a response earns: rewards, the user's own functions, and who calls them."""
+"""What a response earns: rewards, custom functions, and who calls them."""

@@ -24,7 +24,7 @@ _FORMS_IN_WORDS = (
     "(problem, response) or (problems, responses), also with columns by name, TRL's "
     "(completions, …), verl's (data_source, solution_str, ground_truth, extra_info), prime's "
     "(completion, …), OpenRLHF's (queries, prompts, labels), EasyR1's (reward_inputs), slime's "
-    "(args, sample), or a function of your own that calls yours"
+    "(args, sample), or a custom function that calls yours"
 )
 Chat = list[dict[str, str]]
 """Turns with role and content."""

@@ -1,4 +1,4 @@
-"""Reward judged responses, by the verdict and by the user's functions."""
+"""Reward judged responses, by the verdict and by custom functions."""
 
 import json
 import math
@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import NamedTuple, Self
 
-from rlvr_cli.algorithm.kinds import Advantage, Return, advantages_by_token
+from rlvr_cli.algorithm.kinds import Advantage, advantages_by_token
 from rlvr_cli.algorithm.reward import (
     BUILT_IN,
     MAJORITY,
@@ -19,6 +19,7 @@ from rlvr_cli.algorithm.reward import (
     RewardObjects,
     combine_rewards,
 )
+from rlvr_cli.algorithm.token_advantage import Return
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.libraries import LOG
@@ -167,7 +168,7 @@ class Rewarder:
             self._callees.append(_Callee(term, number, about, ask, place))
 
     def start(self, problem: Problem, responses: Sequence[str]) -> list[Pending]:
-        """Start the user's functions on the responses to a problem, without waiting for workers and
+        """Start the custom functions on the responses to a problem, without waiting for workers and
         coroutines."""
         return [
             task for callee in self._callees for task in self._start(callee, problem, responses)

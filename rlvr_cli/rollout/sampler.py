@@ -57,6 +57,19 @@ class Sampler:
 
         They are in the order of the prompts. `on_group` gets each one when it is finished.
         """
+        groups = self.judge_some(prompts, stream, rewarder, weight_version, on_group)
+        return [groups[index] for index in range(len(prompts))]
+
+    def judge_some(
+        self,
+        prompts: Sequence[Prompt],
+        stream: CompletionStream,
+        rewarder: "Rewarder | None",
+        weight_version: int,
+        on_group: Callable[[Group], None],
+    ) -> dict[int, Group]:
+        """Judge as `judge` does what the stream has. Return the groups by the index of their
+        prompt, since not all of them may have ended."""
         groups: dict[int, Group] = {}
         judged = self._judge_stream(prompts, stream, rewarder, weight_version)
         if world() > 1:
@@ -67,7 +80,7 @@ class Sampler:
             for index, group in judged:
                 groups[index] = group
                 on_group(group)
-        return [groups[index] for index in range(len(prompts))]
+        return groups
 
     def _judge_stream(
         self,
@@ -78,7 +91,7 @@ class Sampler:
     ) -> Iterator[tuple[int, Group]]:
         """Yield this process's groups, each as (prompt index, group), in the order of sampling.
 
-        The user's functions run on a group while the next ones are sampled. Without a rewarder the
+        The custom functions run on a group while the next ones are sampled. Without a rewarder the
         verdicts alone are rewarded.
         """
         indices = share(range(len(prompts)))

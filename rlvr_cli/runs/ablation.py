@@ -310,7 +310,7 @@ def _begin(run: Path, config: Config) -> list[str]:
 
 def _resume(run: Path, config: Config) -> list[str]:
     """Return the options of `rlvr train` that go on with a run, and name the plan's own code."""
-    functions = config.algorithm.own_functions
+    functions = config.algorithm.custom_functions
     code = [f"--set=algorithm.{name}={spec}" for name, spec in functions.items()]
     if any(term.is_user_code for term in config.reward.terms):
         code += [f"--reward={text}" for text in config.reward.functions]

@@ -17,9 +17,10 @@ from torch import Tensor
 
 from rlvr_cli.config import MODEL_SETTINGS, Config, as_yaml, flat_settings, setting_at
 from rlvr_cli.core import files
-from rlvr_cli.core.carried import CarriedGroup
+from rlvr_cli.core.carried import CarriedGroup, StoredOpenGroup
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.jsonl import JsonObject, parse_json
+from rlvr_cli.core.settings import CUSTOM, FORMER_CUSTOM
 from rlvr_cli.core.stored import Count, Finite, Stored
 from rlvr_cli.core.text import first_mistake, format_value, one_line
 from rlvr_cli.model.adapter import is_adapter, load_adapter, matrices, save_adapter_config
@@ -52,6 +53,8 @@ class StoredState(Stored):
     and before have neither these nor the mismatch, and can still be read."""
     weight_version: Count
     carried: list[CarriedGroup]
+    open: list[StoredOpenGroup] = Field([])
+    """Groups whose turn has not come. Only runs with partial rollouts have any."""
     kl_coef: Finite
     mismatch: Finite | None = None
     optimizer: list[JsonObject]
@@ -375,7 +378,8 @@ def restore(trainer: Trainer, state: State) -> None:
     settings = computing_settings(config)
     stored = RUN_VALUES.validate_python(state.values)
     for key in dict.fromkeys([*settings, *stored.settings]):
-        if settings.get(key) != stored.settings.get(key):
+        pair = (_value_in(settings, key), _value_in(stored.settings, key))
+        if pair[0] != pair[1] and pair != (CUSTOM, FORMER_CUSTOM):
             raise OtherRunError(_edited(key, settings, stored.settings))
     prompts = f"the problems of {', '.join(config.data.sources)}, or prompts"
     if config.data.date is not None:
@@ -386,6 +390,14 @@ def restore(trainer: Trainer, state: State) -> None:
     _check_digest(stored.problems, trainer.problems_digest, prompts)
     _check_digest(stored.start, trainer.start_digest, weights)
     trainer.load_state_dict(state)
+
+
+def _value_in(settings: JsonObject, key: str) -> Any:
+    """Return a setting of a run, which one of an older version may not have."""
+    if key in settings:
+        return settings[key]
+    setting = setting_at(key)
+    return None if setting is None else setting.use.in_old_runs
 
 
 def _edited(key: str, settings: JsonObject, stored: JsonObject) -> str:

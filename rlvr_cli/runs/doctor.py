@@ -31,6 +31,7 @@ from verifiers.workers import cage
 _DISTRIBUTION = "rlvr-cli"
 # Room for what the default run writes. Its checkpoints are 10 MB each.
 _DISK_GIB = 0.2
+_V2_RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 _FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 
@@ -54,7 +55,10 @@ def examine(display: Display) -> None:
     display.say("rlvr", f"{__version__}, Python {platform.python_version()}, {platform.platform()}")
     display.say("device", device)
     engine = choose_engine("auto")
-    display.say("engine", f"{engine.name} ({engine.reason})")
+    runner = ""
+    if engine.name == "vllm" and default_device() == "cuda":
+        runner = f"; {_runner()}"
+    display.say("engine", f"{engine.name} ({engine.reason}){runner}")
     installed = [library for library in TRIED if installed_version(library)]
     display.say("versions", describe_versions(installed))
     warning = untried_versions(installed)
@@ -88,6 +92,13 @@ def examine(display: Display) -> None:
     if faults:
         raise UserError("\n".join(faults))
     display.result("doctor", "the default run can run: rlvr train --algo dapo")
+
+
+def _runner() -> str:
+    """Say which of its two model runners vLLM takes on a GPU, where CI never ran it."""
+    if os.environ.get(_V2_RUNNER) == "0":
+        return f"its model runner V1, by {_V2_RUNNER}=0"
+    return f"its model runner V2 for dense models, which a CPU does not take ({_V2_RUNNER}=0: V1)"
 
 
 class Libraries(NamedTuple):

@@ -330,7 +330,7 @@ class RunLifecycle:
         words = ["rlvr", "train", "--resume", directory]
         if user_rewards:  # code is only taken from the command line
             words += [f"--reward={name}" for name in self.trainer.config.reward.functions]
-        functions = self.trainer.config.algorithm.own_functions
+        functions = self.trainer.config.algorithm.custom_functions
         words += [f"--set=algorithm.{name}={spec}" for name, spec in functions.items()]
         return f"saved up to step {self._saved_step}; go on with {shlex.join(words)}"
 

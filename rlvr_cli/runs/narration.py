@@ -82,6 +82,14 @@ def announce_run(
     if note:
         display.say("", note)
     display.say("optimizer", _optimizer_in_words(config))
+    partial = config.rollout.partial
+    if partial is not None:
+        end = "cut off" if partial.too_old == "cut" else "dropped"
+        display.say(
+            "rounds",
+            f"of {config.rollout.round_tokens} tokens a response; the unfinished go on after the "
+            f"update, and are {end} after {plural(partial.age, 'update')}",
+        )
     if not config.computes_alike:
         display.say(
             "numbers",
@@ -115,7 +123,7 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
             notes[term.name] = f" ({', '.join(parts)})"
         terms = [f"{r.weight:g} x {r.name}{notes.get(r.name, '')}" for r in rewarder.config.terms]
         display.say("reward", " + ".join(terms))
-    for name, function in config.algorithm.own_functions.items():
+    for name, function in config.algorithm.custom_functions.items():
         sha = config.algorithm.sources[name][:8]
         display.say(name, f"{function} ({sha}), in the trainer's process, without limits")
 

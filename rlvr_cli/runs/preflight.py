@@ -3,6 +3,7 @@
 import random
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rlvr_cli.algorithm.group_filter import trains, with_signal
 from rlvr_cli.algorithm.loss import rejected
@@ -48,7 +49,9 @@ def preflight(
     """
     config = session.plan.config
     settle(*review_data(session, prompts), display)
-    settle(*review_memory(session.memory, config), display)
+    longest = max(len(prompt.token_ids) for prompt in prompts)
+    memory = replace(session.memory, prompt_tokens=longest)
+    settle(*review_memory(memory, config), display)
     if config.algorithm.reads_responses:
         return []
     # A reward function that fails is reported before anything is sampled.
@@ -169,6 +172,12 @@ def data_findings(
         )
     if not has_template:
         texts.append(NO_TEMPLATE)
+    rollout = config.rollout
+    if rollout.partial is not None and rollout.round_tokens >= rollout.max_tokens:
+        texts.append(
+            f"a round of {rollout.round_tokens} tokens ends every response, so none goes on: lower "
+            "rollout.partial.tokens"
+        )
     findings = [Finding(text) for text in texts]
     changed = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if has_template and changed:

@@ -9,10 +9,12 @@ import torch
 
 from rlvr_cli.config import Config
 from rlvr_cli.core.errors import UserError
+from rlvr_cli.core.text import GIB
 from rlvr_cli.core.versions import installed_version
 from rlvr_cli.model.adapter import is_adapter, merged_parameters
 from rlvr_cli.model.forward import Sample, largest_activation
 from rlvr_cli.model.loading import LoadedModel, model_directory
+from rlvr_cli.model.quantized import NF4, check_quantizable, quantization
 from rlvr_cli.setup.memory import Memory
 
 if TYPE_CHECKING:
@@ -44,8 +46,25 @@ def check_adapter(config: Config) -> None:
         )
 
 
+def check_quantization(config: Config, outline: "PreTrainedModel") -> None:
+    """Raise UserError if the library that quantizes is missing, or a model unfit for it."""
+    if config.lora.base == "nf4":
+        check_quantizable(outline)
+        quantization(NF4)
+    if config.optim.moments == "8bit":
+        quantization("optim.moments 8bit")
+
+
 def check_memory(memory: Memory, config: Config) -> None:
     """Raise UserError for a model that does not fit the machine, however short the responses."""
+    host_need = sum(memory.needed_on_host(config).values())
+    host = memory.machine.host
+    if host is not None and host_need > host:
+        raise UserError(
+            f"--model {config.model}: about {host_need / GIB:.1f} GiB of the host's memory are "
+            f"needed for each process, and {host / GIB:.1f} GiB are free: take a smaller model, "
+            "or a machine with more memory"
+        )
     need = memory.needed(config)
     free = memory.machine.free
     if need.resident > free:
@@ -84,7 +103,7 @@ def check_teacher(teacher: LoadedModel, policy: LoadedModel, name: str | None) -
     """Raise UserError if the teacher has the policy's own weights."""
     missing = ("", torch.empty(0))
     pairs = zip_longest(
-        merged_parameters(policy.model), teacher.model.named_parameters(), fillvalue=missing
+        merged_parameters(policy.model), merged_parameters(teacher.model), fillvalue=missing
     )
     if all(
         policy_name == teacher_name

@@ -2,7 +2,7 @@
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -23,18 +23,21 @@ class Machine:
     """cuda or cpu."""
     total: int
     free: int
+    host: int | None = None
+    """Beside a GPU, the process's part of the free memory of the host. None if it is not known."""
 
 
 def this_machine() -> Machine:
     """Measure the memory in bytes. With several processes, return the least that one has."""
     device = default_device()
+    host = host_memory() // local_world()
+    free = host
+    total = host
     if device == "cuda":
         free, total = torch.cuda.mem_get_info()
-    else:
-        free = host_memory() // local_world()
-        total = free
-    totals, frees = zip(*gather([total, free]), strict=True)
-    return Machine(device, total=min(totals), free=min(frees))
+    totals, frees, hosts = zip(*gather([total, free, host]), strict=True)
+    least = Machine(device, total=min(totals), free=min(frees))
+    return replace(least, host=min(hosts)) if device == "cuda" else least
 
 
 def oldest_card() -> Card:

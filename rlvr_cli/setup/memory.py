@@ -1,8 +1,9 @@
 """Predict the memory that a command needs, by part and phase, and choose what fits a machine."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -12,7 +13,8 @@ from rlvr_cli.core.text import GIB
 from rlvr_cli.model.adapter import ALL_LINEAR, LINEAR
 from rlvr_cli.model.packing import AttentionSizes, attention_sizes
 from rlvr_cli.model.policy import chunk_rows, decoder_layers, keeps_full_weights
-from rlvr_cli.model.settings import SIXTEEN_BITS, LoraConfig
+from rlvr_cli.model.quantized import NF4_BYTES, quantizable
+from rlvr_cli.model.settings import MOMENT_BLOCK, SIXTEEN_BITS, LoraConfig
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.engines.base import SEQUENCES
 from rlvr_cli.setup.machine import Machine
@@ -45,7 +47,7 @@ _OUTPUT_GRADIENTS = 2
 _REDUCED_COPIES = 3
 # The first and the second moment of each trained parameter.
 _ADAMW_MOMENTS = 2
-# Copies, in float32 or int32, of the weight that AdamW rounds to bfloat16 (training/optimizer.py).
+# Copies, in float32 or int32, of the weight whose numbers AdamW rounds (training/optimizer.py).
 _ROUNDING_COPIES = 8
 # Bytes of one sampled token with its log-probability, as Python objects.
 _SAMPLED_TOKEN_BYTES = 100
@@ -60,6 +62,9 @@ _VLLM_GRAPHS = GIB
 # An estimate, not measured: activations while an engine samples on a GPU.
 _WORKSPACE = GIB
 
+# An estimate, not measured: Python, torch and the driver in the host's memory.
+_LIBRARIES = 2 * GIB
+
 # The engine's share of a GPU on which nothing is trained.
 _EVALUATION_SHARE = 0.9
 # MiB for keys and values on a CPU.
@@ -67,8 +72,21 @@ _CPU_CACHE_MB = 1024
 _ADVISED_RANK = 32
 # What the advice divides micro-batches and the cache of keys and values by.
 _SMALLER_BY = 4
-# The most ways to need less memory that the advice names.
-_MOST_REMEDIES = 3
+
+SAVINGS = (
+    "rollout.gpu_share",
+    "optim.checkpointing",
+    "optim.micro_tokens",
+    "rollout.kv_budget_mb",
+    "optim.moments",
+    "optim.weights",
+    "lora.rank",
+    "lora.base",
+    "optim.offload",
+)
+"""The settings that need less memory, cheapest first. The first four change the time alone: fewer
+responses at once, a forward pass more, more passes. The others change what is trained, or move all
+weights to the CPU at every pass."""
 
 VLLM = "vLLM"
 GRADIENTS = "gradients"
@@ -97,6 +115,10 @@ class Shapes:
     """Inputs and outputs of each linear layer that may have an adapter, by its name."""
     can_recompute: bool
     """Whether the backward pass can compute the layers again."""
+    quantizable: int = 0
+    """Parameters of the linear layers that can be quantized to 4 bits."""
+    largest_quantizable: int = 0
+    """Parameters of the largest of these layers."""
 
     @property
     def layer(self) -> int:
@@ -120,6 +142,7 @@ def read_shapes(model: "PreTrainedModel") -> Shapes:
     embedding = model.get_input_embeddings()
     output_layer = head.weight.numel()
     is_tied = head.weight is embedding.weight
+    quantized_sizes = [layer.weight.numel() for layer in quantizable(model).values()]
     return Shapes(
         parameters=model.num_parameters(),
         layers=config.num_hidden_layers,
@@ -136,6 +159,8 @@ def read_shapes(model: "PreTrainedModel") -> Shapes:
             if isinstance(module, LINEAR) and module is not head
         },
         can_recompute=bool(decoder_layers(model)),
+        quantizable=sum(quantized_sizes),
+        largest_quantizable=max(quantized_sizes, default=0),
     )
 
 
@@ -190,14 +215,21 @@ class Memory:
     machine: Machine
     training: bool = True
     teacher: Shapes | None = None
+    prompt_tokens: int = 0
+    """Tokens of the longest prompt."""
 
     def needed(self, config: Config) -> Need:
         """Predict what the command needs on the machine's device."""
-        always = self._engine_parts(config)
+        is_quantized = self.training and config.lora.base == "nf4"
+        return self._needed_if(config, not is_quantized or self.holds_dequantized(config))
+
+    def _needed_if(self, config: Config, dequantizes: bool) -> Need:
+        """Predict it for an engine that samples from dequantized weights, or from those in NF4."""
+        always = self._engine_parts(config, dequantizes)
         updating: Parts = {}
         if self.training:
             always |= self._trainer_parts(config)
-            stages = update_stages(self.model, config, self.machine.device)
+            stages = update_stages(self.model, config, self.machine.device, self.prompt_tokens)
             updating = max(stages.values(), key=lambda parts: sum(parts.values()))
         elif not self.lends_gpu(config):  # The weights that vLLM copies stay on the CPU.
             always["weights"] = _FLOAT_BYTES * self.model.parameters
@@ -205,6 +237,40 @@ class Memory:
             always=_positive(always),
             sampling=_positive(self._sampling_parts(config)),
             updating=_positive(updating),
+        )
+
+    def needed_on_host(self, config: Config) -> Parts:
+        """Predict what the command needs in the host's memory beside a GPU.
+
+        Weights are read there, in float32 for training, and a process of several holds its shards
+        and gathers a layer. Those that are offloaded stay, with gradients and moments in float32.
+        """
+        if self.machine.device == "cpu":
+            return {}
+        if not self.training:
+            bytes_per_weight = number_bytes(config.rollout.precision)
+            is_vllm = self.lends_gpu(config)
+            size = (bytes_per_weight if is_vllm else _FLOAT_BYTES) * self.model.parameters
+            return {"libraries": _LIBRARIES, "weights": size // (world() if is_vllm else 1)}
+        rollout = config.rollout
+        parameters = self.model.parameters
+        if self.teacher is not None:
+            parameters += self.teacher.parameters
+        gathered = max(self.model.layer, self.model.outside_layers) if world() > 1 else 0
+        sampled_tokens = rollout.prompts * rollout.samples * rollout.max_tokens
+        offloaded = 0
+        if config.optim.offload == "all":
+            trained = trained_parameters(self.model, config)
+            copies = _ADAMW_MOMENTS + 1
+            offloaded = copies * trained.models * trained.parameters * trained.bytes_per_parameter
+        return _positive(
+            {
+                "libraries": _LIBRARIES,
+                "weights": _FLOAT_BYTES * parameters // world(),
+                "a layer of all processes": _FLOAT_BYTES * gathered,
+                "responses of a step": sampled_tokens * _SAMPLED_TOKEN_BYTES,
+                "gradients and AdamW": offloaded // world(),
+            }
         )
 
     def fitted(self, config: Config) -> Config:
@@ -236,35 +302,70 @@ class Memory:
         return self.machine.free - sum(self.needed(config).always.values())
 
     def smaller(self, config: Config) -> Iterator[tuple[str, Config]]:
-        """Yield settings that need less memory, cheapest first, each added to those before it."""
-        flags = list[str]()
-        for section, key, value in self._reductions(config):
-            if getattr(getattr(config, section), key) == value:
-                continue
-            config = with_values(config, section, **{key: value})
-            flag = "--lora " if section == "lora" else f"--set {section}.{key}="
-            flags.append(f"{flag}{value}")
-            yield " ".join(flags), config
+        """Yield changes of settings that need less memory: the fewest first, then the cheapest.
+
+        Of equally many, those are cheaper whose dearest one stands earlier in `SAVINGS`.
+        """
+        available = [name for name in SAVINGS if self._can_save(config, name)]
+        for count in range(1, len(available) + 1):
+            ranks = combinations(range(len(available)), count)
+            for chosen_ranks in sorted(ranks, key=lambda numbers: numbers[::-1]):
+                names = [available[number] for number in chosen_ranks]
+                changed = self.saving(config, names)
+                if changed.lora.base == "full" or changed.lora.rank is not None:
+                    yield " ".join(_flag(changed, name) for name in names), changed
+
+    def saving(self, config: Config, names: Sequence[str]) -> Config:
+        """Return the configuration with these of `SAVINGS`."""
+        optim = config.optim
+        if "optim.checkpointing" in names:
+            config = with_values(config, "optim", checkpointing="on")
+        if "optim.micro_tokens" in names:
+            tokens = max(1, optim.micro_tokens // _SMALLER_BY)
+            config = with_values(config, "optim", micro_tokens=tokens)
+        if "rollout.kv_budget_mb" in names:
+            budget = max(1, self._cache_bytes(config) // _SMALLER_BY >> 20)
+            config = with_values(config, "rollout", kv_budget_mb=budget)
+        if "optim.moments" in names:
+            config = with_values(config, "optim", moments="8bit")
+        if "optim.weights" in names:
+            config = with_values(config, "optim", weights="bfloat16")
+        if "lora.rank" in names:
+            config = with_values(config, "lora", rank=_ADVISED_RANK)
+            if self.machine.device == "cuda" and optim.precision in SIXTEEN_BITS:
+                # What `auto` makes of weights that are frozen (setup/plan.py).
+                config = with_values(config, "optim", weights=optim.precision)
+        if "lora.base" in names:
+            config = with_values(config, "lora", base="nf4")
+        if "optim.offload" in names:
+            config = with_values(config, "optim", offload="all")
+        if "rollout.gpu_share" in names:  # The last, for it takes what the others leave.
+            share = self._as_share(self.unreserved(config))
+            config = with_values(config, "rollout", gpu_share=min(config.rollout.gpu_share, share))
+        return config
 
     def advice(self, config: Config) -> str:
-        """Name the cheapest settings that would fit, each with the GiB that it would need."""
-        remedies = list[str]()
+        """Name the fewest and cheapest changes of settings that fit, and the GiB they need."""
         for flags, changed in self.smaller(config):
             peak = self.needed(changed).peak
             if peak <= self.machine.free:
-                remedies.append(f"{flags} ({peak / GIB:.1f} GiB)")
-        if not remedies:
-            return "take a smaller model, or lower --prompts, -n or --max-tokens"
-        return ", or ".join(remedies[:_MOST_REMEDIES])
+                return f"{flags} ({peak / GIB:.1f} GiB)"
+        return "take a smaller model, or lower --prompts, -n or --max-tokens"
 
-    def _engine_parts(self, config: Config) -> Parts:
+    def holds_dequantized(self, config: Config) -> bool:
+        """Return whether an engine's dequantized copy of a model in NF4 fits."""
+        return self._needed_if(config, dequantizes=True).peak <= self.machine.free
+
+    def _engine_parts(self, config: Config, dequantizes: bool) -> Parts:
         """Predict what the engine needs at any time."""
         weights = number_bytes(config.rollout.precision) * self.model.parameters
         if self.lends_gpu(config):
             return {"graphs and context": _VLLM_GRAPHS + _TORCH_CONTEXT}
         if config.engine == "vllm":
-            return {VLLM: weights + _cache_bytes(config)}
+            return {VLLM: weights + self._cache_bytes(config)}
         has_copy = self.training and samples_a_copy(config)
+        if not dequantizes:  # It shares the codes.
+            weights = number_bytes(config.rollout.precision) * unquantized(self.model, config)
         return {
             "context": _TORCH_CONTEXT if self.machine.device == "cuda" else 0,
             "the engine's weights": weights if has_copy else 0,
@@ -274,23 +375,26 @@ class Memory:
         """Predict what the engine needs only while it samples."""
         if self.lends_gpu(config):
             share = int(config.rollout.gpu_share * self.machine.total)
-            return {VLLM: max(share, vllm_memory(self.model, config, responses=1))}
+            return {VLLM: max(share, self._vllm_memory(config, responses=1))}
         if config.engine == "vllm":
             return {}
-        cache = _cache_bytes(config)
+        cache = self._cache_bytes(config)
         if self.machine.device == "cpu":
             return {"keys and values": cache}
-        row = decoded_row(self.model, config)
+        row = decoded_row(self.model, config, self.prompt_tokens)
         return {"keys and values": cache, "logits": cache // row.cache * row.logits}
 
     def _trainer_parts(self, config: Config) -> Parts:
         """Predict what training keeps on the device from the first update on."""
         optim = config.optim
         rollout = config.rollout
+        # Every process has all of the quantized weights, on the GPU.
+        quantized = self.model.parameters - unquantized(self.model, config)
+        in_nf4 = int(NF4_BYTES * quantized)
         if optim.offload == "all":
-            return {}
+            return {"weights": in_nf4}
         bytes_per_weight = number_bytes(optim.weights)
-        weights = bytes_per_weight * self.model.parameters // world()
+        weights = bytes_per_weight * unquantized(self.model, config) // world() + in_nf4
         trained = trained_parameters(self.model, config)
         trained_here = trained.models * (trained.parameters // world())
         reference = 0
@@ -306,7 +410,7 @@ class Memory:
         return {
             "weights": weights,
             "responses of a step": tokens * _SAMPLED_TOKEN_BYTES,
-            "AdamW": _ADAMW_MOMENTS * trained.bytes_per_parameter * trained_here,
+            "AdamW": int(_ADAMW_MOMENTS * moment_bytes(config, trained) * trained_here),
             "adapter": _FLOAT_BYTES * trained_here if has_adapter else 0,
             "reference policy": reference,
             "critic": (trained.models - 1) * weights,
@@ -317,7 +421,7 @@ class Memory:
         if self.machine.device == "cpu" or self.lends_gpu(config):
             return _CPU_CACHE_MB
         room = min(share * self.machine.total, self.unreserved(config) - _WORKSPACE)
-        row = decoded_row(self.model, config)
+        row = decoded_row(self.model, config, self.prompt_tokens)
         return max(1, int(room * row.cache / (row.cache + row.logits)) >> 20)
 
     def _fitting_share(self, config: Config, share: float) -> float:
@@ -330,44 +434,90 @@ class Memory:
             sampled = config.rollout.prompts * config.rollout.samples
             responses = min(math.ceil(sampled / world()), SEQUENCES)
         wanted = share * self.machine.total
-        enough = min(vllm_memory(self.model, config, responses), wanted / 2)
+        enough = min(self._vllm_memory(config, responses), wanted / 2)
         available = max(enough, self.unreserved(config))
         return share if wanted <= available else self._as_share(available)
+
+    def _vllm_memory(self, config: Config, responses: int) -> int:
+        """Predict the share of a GPU, in bytes, in which vLLM holds this number of responses."""
+        weights = number_bytes(config.rollout.precision) * self.model.parameters
+        row = decoded_row(self.model, config, self.prompt_tokens)
+        return weights + responses * row.cache + _WORKSPACE
+
+    def sampled_at_once(self, config: Config) -> int:
+        """Predict how many responses of full length a process's engine holds at a time."""
+        row = decoded_row(self.model, config, self.prompt_tokens)
+        if not self.lends_gpu(config):
+            return max(1, self._cache_bytes(config) // row.cache)
+        share = int(config.rollout.gpu_share * self.machine.total)
+        room = share - self._vllm_memory(config, responses=0)
+        return min(SEQUENCES, max(0, room) // row.cache)
+
+    def _cache_bytes(self, config: Config) -> int:
+        """Return the bytes of keys and values if vLLM has no share of a GPU.
+
+        vLLM takes its budget. The transformers engine takes no more than all responses have that a
+        training samples at once.
+        """
+        budget = (config.rollout.kv_budget_mb or _CPU_CACHE_MB) << 20
+        if config.engine == "vllm" or not self.training:
+            return budget
+        of_a_step = config.rollout.prompts * config.rollout.samples
+        responses = max(of_a_step, config.eval.limit * config.eval.samples)
+        return min(budget, responses * decoded_row(self.model, config, self.prompt_tokens).cache)
 
     def _as_share(self, size: float) -> float:
         """Return bytes as a share of the GPU, rounded down to whole percents."""
         return max(1, math.floor(100 * size / self.machine.total)) / 100
 
-    def _reductions(self, config: Config) -> Iterator[tuple[str, str, float | str]]:
-        """Yield values that need less memory, cheapest first, each with its section and key."""
-        if self.lends_gpu(config):
-            free = self.unreserved(config)
-            share = self._as_share(free)
-            can_start = vllm_memory(self.model, config, responses=1) <= free
-            if can_start and share < config.rollout.gpu_share:
-                yield "rollout", "gpu_share", share
-        if self.training:
-            if self.model.can_recompute:
-                yield "optim", "checkpointing", "on"
-            yield "optim", "micro_tokens", max(1, config.optim.micro_tokens // _SMALLER_BY)
-        if not self.lends_gpu(config):
-            budget = _cache_bytes(config) // _SMALLER_BY
-            yield "rollout", "kv_budget_mb", max(1, budget >> 20)
-        if self.training:
-            # Weights in bfloat16 are computed with in it, which a run in another type was denied.
-            may_round = ("float32", "bfloat16") if self.machine.device == "cpu" else ("bfloat16",)
-            if config.optim.precision in may_round:
-                yield "optim", "weights", "bfloat16"
-            yield "lora", "rank", _ADVISED_RANK
-            if self.machine.device == "cuda":
-                yield "optim", "offload", "all"
+    def _can_save(self, config: Config, name: str) -> bool:
+        """Return whether one of `SAVINGS` changes the configuration to one that can run."""
+        optim = config.optim
+        match name:
+            case "rollout.gpu_share":
+                free = self.unreserved(config)
+                return self.lends_gpu(config) and self._as_share(free) < config.rollout.gpu_share
+            case "rollout.kv_budget_mb":
+                return not self.lends_gpu(config) and self._cache_bytes(config) >= 2 << 20
+        if not self.training:
+            return False
+        match name:
+            case "optim.checkpointing":
+                return self.model.can_recompute and optim.checkpointing != "on"
+            case "optim.micro_tokens":
+                return optim.micro_tokens > 1
+            case "optim.moments":
+                return optim.moments != "8bit"
+            case "optim.weights":
+                # Weights in bfloat16 are computed with in it, which a run in another type was
+                # denied.
+                may_round = ["bfloat16"]
+                if self.machine.device == "cpu":
+                    may_round.append("float32")
+                return optim.weights != "bfloat16" and optim.precision in may_round
+            case "lora.rank":
+                return config.lora.rank is None or config.lora.rank > _ADVISED_RANK
+            case "lora.base":
+                return self.model.quantizable > 0 and config.lora.base == "full"
+            case "optim.offload":
+                return self.machine.device == "cuda" and optim.offload != "all"
+        raise ValueError(name)
 
 
-def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts]:
+def _flag(config: Config, name: str) -> str:
+    """Return how one of `SAVINGS` is typed, with its value in the configuration."""
+    section, _, key = name.partition(".")
+    value = getattr(getattr(config, section), key)
+    return f"--lora {value}" if name == "lora.rank" else f"--set {name}={value}"
+
+
+def update_stages(
+    model: Shapes, config: Config, device: str, prompt_tokens: int = 0
+) -> dict[str, Parts]:
     """Predict the stages at which an update may peak, without what is always needed."""
     optim = config.optim
     trained = trained_parameters(model, config)
-    graph = stored_graph(model, config)
+    graph = stored_graph(model, config, prompt_tokens)
     trains_all = config.lora.rank is None
     gathers = is_sharded(optim)
     # With FSDP2, weights are gathered while they compute. Gradients stay unsharded, in float32,
@@ -379,15 +529,24 @@ def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts
     if optim.offload == "all":
         gradients = 0
     # Weights that a pass would gather twice are not freed in between, if the settings permit it.
-    held_weights = trained.models * model.parameters if keeps_full_weights(optim) else 0
+    held_weights = trained.models * unquantized(model, config) if keeps_full_weights(optim) else 0
+    gathered_layer = model.layer
+    dequantized = 0
+    if config.lora.base == "nf4":
+        gathered_layer = max(0, model.layer - model.quantizable // model.layers)
+        # In float32, and rounded to what the pass computes in (model/quantized.py).
+        rounded_bytes = number_bytes(optim.precision) if optim.precision != "float32" else 0
+        dequantized = (_FLOAT_BYTES + rounded_bytes) * model.largest_quantizable
     trained_output = model.output_layer if trains_all else 0
-    rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens_of_a_pass(config))
+    tokens = tokens_of_a_pass(config, prompt_tokens)
+    rows = min(chunk_rows(model.vocabulary, torch.device(device)), tokens)
     step_gradients = trained.models * trained.bytes_per_parameter * trained.parameters // world()
     # A CPU multiplies by the output layer in float32 (model/head.py).
     is_half_on_cpu = device == "cpu" and optim.precision != "float32"
     factor = model.output_layer if is_half_on_cpu and not trains_all else 0
     rounded = 0
-    if trains_all and optim.weights == "bfloat16" and optim.offload != "all":
+    in_float32 = optim.weights == "bfloat16" or optim.moments == "8bit"
+    if trains_all and in_float32 and optim.offload != "all":
         rounded = model.largest
     return {
         "backward through the output layer": {
@@ -402,7 +561,8 @@ def update_stages(model: Shapes, config: Config, device: str) -> dict[str, Parts
             GRADIENTS: gradients,
             # The next layer's weights are gathered while this one computes.
             "gathered weights": gathered_bytes
-            * max(model.outside_layers + 2 * model.layer, held_weights),
+            * max(model.outside_layers + 2 * gathered_layer, held_weights),
+            "a dequantized weight": dequantized,
             # Policy and critic both run forward before either runs backward.
             "forward and backward": trained.models * graph.stored + graph.recomputed,
             "sums of gradients": _REDUCED_COPIES * reduced_bytes * model.layer
@@ -428,7 +588,7 @@ class Graph(NamedTuple):
     """Of the one layer that the backward pass computes again."""
 
 
-def stored_graph(model: Shapes, config: Config) -> Graph:
+def stored_graph(model: Shapes, config: Config, prompt_tokens: int = 0) -> Graph:
     """Predict the bytes that autograd stores of one pass through a model."""
     rank = config.lora.rank
     width = (
@@ -439,7 +599,8 @@ def stored_graph(model: Shapes, config: Config) -> Graph:
     if rank is not None:
         width += _LORA_VECTORS * rank - _FROZEN_VECTORS * model.hidden
     # A column has one number for each token.
-    bytes_per_column = number_bytes(config.optim.precision) * tokens_of_a_pass(config)
+    tokens = tokens_of_a_pass(config, prompt_tokens)
+    bytes_per_column = number_bytes(config.optim.precision) * tokens
     if config.optim.checkpointing == "on":  # Only each layer's input is stored.
         return Graph(
             bytes_per_column * model.layers * model.hidden, recomputed=bytes_per_column * width
@@ -447,9 +608,19 @@ def stored_graph(model: Shapes, config: Config) -> Graph:
     return Graph(bytes_per_column * model.layers * width, recomputed=0)
 
 
-def tokens_of_a_pass(config: Config) -> int:
-    """Return the largest number of tokens in a pass, which has at least one response."""
-    return max(config.optim.micro_tokens, config.rollout.max_tokens)
+def tokens_of_a_pass(config: Config, prompt_tokens: int = 0) -> int:
+    """Return the largest number of tokens in a pass, with prompts of this many tokens.
+
+    It has at least one response with its prompt, and at most those of a step, each prompt once.
+    """
+    rollout = config.rollout
+    of_a_step = rollout.prompts * (prompt_tokens + rollout.samples * rollout.max_tokens)
+    return min(max(config.optim.micro_tokens, prompt_tokens + rollout.max_tokens), of_a_step)
+
+
+def unquantized(model: Shapes, config: Config) -> int:
+    """Return the parameters that are not in NF4."""
+    return model.parameters - (model.quantizable if config.lora.base == "nf4" else 0)
 
 
 class Trained(NamedTuple):
@@ -471,6 +642,13 @@ def trained_parameters(model: Shapes, config: Config) -> Trained:
     return Trained(models, model.parameters, number_bytes(config.optim.weights))
 
 
+def moment_bytes(config: Config, trained: Trained) -> float:
+    """Return the bytes of one moment of one parameter, with its share of a scale."""
+    if config.optim.moments == "8bit":
+        return 1 + _FLOAT_BYTES / MOMENT_BLOCK
+    return trained.bytes_per_parameter
+
+
 class DecodedRow(NamedTuple):
     """The bytes that one response takes while it is sampled."""
 
@@ -480,30 +658,20 @@ class DecodedRow(NamedTuple):
     """The logits of one token on a GPU."""
 
 
-def decoded_row(model: Shapes, config: Config) -> DecodedRow:
-    """Predict the bytes that one response takes while it is sampled."""
+def decoded_row(model: Shapes, config: Config, prompt_tokens: int = 0) -> DecodedRow:
+    """Predict the bytes that one response to a prompt of this length takes while it is sampled."""
     numbers_per_token = 2 * model.layers * model.attention.kv_heads * model.attention.head_dim
     bytes_per_number = number_bytes(config.rollout.precision)
+    tokens = prompt_tokens + config.rollout.max_tokens
     return DecodedRow(
-        cache=bytes_per_number * numbers_per_token * config.rollout.max_tokens,
+        cache=bytes_per_number * numbers_per_token * tokens,
         logits=_SAMPLED_LOGIT_BYTES * model.vocabulary,
     )
-
-
-def vllm_memory(model: Shapes, config: Config, responses: int) -> int:
-    """Predict the share of a GPU, in bytes, in which vLLM holds this number of full responses."""
-    weights = number_bytes(config.rollout.precision) * model.parameters
-    return weights + responses * decoded_row(model, config).cache + _WORKSPACE
 
 
 def number_bytes(precision: str) -> int:
     """Return the bytes of a number."""
     return 2 if precision in SIXTEEN_BITS else _FLOAT_BYTES
-
-
-def _cache_bytes(config: Config) -> int:
-    """Return the bytes that keys and values may take if vLLM has no share of a GPU."""
-    return (config.rollout.kv_budget_mb or _CPU_CACHE_MB) << 20
 
 
 def _positive(parts: Parts) -> Parts:

@@ -108,7 +108,7 @@ def plan_for(config: Config, problems: ProblemSet) -> Plan:
     if config.optim.compile == "auto":
         config = with_values(config, "optim", compile="off" if card is None else "on")
     config = _with_number_types(config, card)
-    algorithm = config.algorithm.decided(config.computes_alike, config.reward.rewards_verdict)
+    algorithm = config.algorithm.decided(config.scores_alike, config.reward.rewards_verdict)
     return Plan(config.model_copy(update={"algorithm": algorithm}), engine, answer_format)
 
 

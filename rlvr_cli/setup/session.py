@@ -23,8 +23,9 @@ from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.model.forward import PACKED, Forward, Sample, choose_forward
 from rlvr_cli.model.loading import LoadedModel, cast, load_model, model_outline, unused_gpu
 from rlvr_cli.model.policy import decoder_layers
+from rlvr_cli.model.quantized import dequantize, quantize, quantized_copy
 from rlvr_cli.model.settings import SIXTEEN_BITS
-from rlvr_cli.ranks.group import broadcast_from_first, gather, shard, world
+from rlvr_cli.ranks.group import broadcast_from_first, gather, make_whole, shard, world
 from rlvr_cli.rollout.engines.base import Engine, check_scores
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.sampler import Sampler
@@ -32,6 +33,7 @@ from rlvr_cli.setup.checks import (
     check_adapter,
     check_architecture,
     check_memory,
+    check_quantization,
     check_range,
     check_vocabulary,
     naming_the_teacher,
@@ -43,6 +45,9 @@ from verifiers import Verifier
 
 if TYPE_CHECKING:
     from rlvr_cli.rewards.rewarder import Rewarder
+
+_USUAL_PROMPT = 256
+"""Tokens of a prompt, for memory, before any was rendered: one of GSM8K in a box has some 150."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +90,16 @@ class Session:
         device = self.device.type
         if device == "cpu":
             device = f"cpu, {plural(self.plan.config.threads or 1, 'thread')}{unused_gpu()}"
-        size = self.policy.model.num_parameters() / 1e6
+        size = self.memory.model.parameters / 1e6
         choice = self.plan.engine
-        return f"{size:.1f} M parameters on {device}; engine {choice.name} ({choice.reason})"
+        source = ""
+        if self.plan.config.lora.base == "nf4" and choice.name == "transformers":
+            source = ", from a dequantized copy of the merged weights"
+            if self.engine.has_adapter:
+                source = ", from the 4-bit weights, since memory holds no dequantized copy"
+        return (
+            f"{size:.1f} M parameters on {device}; engine {choice.name} ({choice.reason}){source}"
+        )
 
 
 @contextmanager
@@ -111,7 +123,7 @@ def open_session(
         config = plan.config.model_copy(update={"reward": RewardConfig()})
         rewarder = None
         if training:
-            from rlvr_cli.algorithm.parts import load_parts
+            from rlvr_cli.setup.parts import load_parts
 
             rewarder = stack.enter_context(_rewarder(plan.config, objects))
             config = with_values(plan.config, "reward", sources=rewarder.sources)
@@ -124,7 +136,7 @@ def open_session(
         if date is not None and config.data.date is None and writes_date(policy.tokenizer):
             first_date = datetime.fromisoformat(broadcast_from_first(str(date)))
             config = with_values(config, "data", date=first_date)
-        plan = replace(plan, config=config).with_threads(policy.model.num_parameters())
+        plan = replace(plan, config=config).with_threads(memory.model.parameters)
         threads = torch.get_num_threads()
         torch.set_num_threads(plan.config.threads or 1)
         samples = forward_samples(policy.tokenizer, policy.context)
@@ -138,7 +150,7 @@ def open_session(
             for model in models:
                 if model is not None:
                     cast(model.model, getattr(torch, config.optim.weights))
-        engine = start_engine(policy, config, forward, device, training)
+        engine = start_engine(policy, config, forward, memory, training)
         try:
             if config.engine == "vllm":
                 limit = config.rollout.mismatch_limit
@@ -197,10 +209,11 @@ def fit_to_machine(config: Config, training: bool) -> tuple[Memory, Config]:
     teacher = None
     if training:
         check_adapter(config)
+        check_quantization(config, outline)
         if config.teacher is not None:
             with naming_the_teacher():
                 teacher = read_shapes(model_outline(config.teacher))
-    memory = Memory(read_shapes(outline), this_machine(), training, teacher)
+    memory = Memory(read_shapes(outline), this_machine(), training, teacher, _USUAL_PROMPT)
     config = memory.fitted(config)
     check_memory(memory, config)
     if training and is_sharded(config.optim):
@@ -221,7 +234,8 @@ def load_models(
     """Load the policy and, for training, the teacher. Return them, and settings with all ends.
 
     Weights that training will round or shard wait on the CPU, in float32, until the model's
-    log-probabilities were checked. An evaluation leaves the GPU to vLLM.
+    log-probabilities were checked. An evaluation leaves the GPU to vLLM. Of several processes each
+    holds its shards alone of what waits.
     """
     optim = config.optim
     dtype = "float32"
@@ -231,7 +245,13 @@ def load_models(
         on_cpu = config.engine == "vllm" and device.type == "cuda"
         if on_cpu:
             dtype = config.rollout.precision
-    policy = load_model(config.model, on_cpu, dtype)
+    is_quantized = training and config.lora.base == "nf4"
+    shards = on_cpu and world() > 1
+    policy = load_model(config.model, on_cpu or is_quantized, dtype, shards=shards)
+    if is_quantized:
+        quantize(policy.model)
+        if not on_cpu:
+            policy.model.to(device)
     ends = added_ends(policy, config)
     config = with_values(config, "rollout", ends=ends)
     stop_ids = {*policy.stop_ids, *policy.tokenizer.convert_tokens_to_ids(list(ends))}
@@ -239,7 +259,7 @@ def load_models(
     if not training or config.teacher is None:
         return LoadedModels(policy, None), config
     with naming_the_teacher():
-        teacher = load_model(config.teacher, on_cpu)
+        teacher = load_model(config.teacher, on_cpu, shards=shards)
     check_vocabulary(teacher, policy, config.teacher)
     policy = replace(policy, context=min(policy.context, teacher.context))
     return LoadedModels(policy, teacher), config
@@ -292,15 +312,17 @@ def choose_forwards(
 
 
 def start_engine(
-    policy: LoadedModel, config: Config, forward: Forward, device: torch.device, training: bool
+    policy: LoadedModel, config: Config, forward: Forward, memory: Memory, training: bool
 ) -> Engine:
     """Start the engine with the policy's weights.
 
     vLLM always copies them. The transformers engine samples from the policy's model itself, unless
-    training needs it in another form (`samples_a_copy`).
+    training needs it in another form (`samples_a_copy`). Of a base in NF4 it has a dequantized copy
+    with the adapter merged if memory holds one, else the policy's codes and an adapter.
     """
     model = policy.model
     rollout = config.rollout
+    device = torch.device(memory.machine.device)
     assert rollout.kv_budget_mb is not None  # `fit_to_machine` has decided it.
     if config.engine == "vllm":
         from rlvr_cli.rollout.engines.vllm_engine import VllmEngine
@@ -315,12 +337,24 @@ def start_engine(
             sleeps=training,
         )
     dtype = getattr(torch, rollout.precision)
-    if training and samples_a_copy(config):
-        model = deepcopy(model).to(device)
+    lora = config.lora
+    has_adapter = training and lora.base == "nf4" and not memory.holds_dequantized(config)
+    if has_adapter:
+        model = quantized_copy(model)
+        make_whole(model, device)
+        model.to(device)
+        assert lora.rank is not None  # The settings demand it.
+        add_adapter(model, lora.rank, lora.alpha, lora.targets, config.seed)
+    elif training and samples_a_copy(config):
+        model = cast(deepcopy(model), dtype)
+        make_whole(model, device)
+        dequantize(model)
+        model.to(device)
     return TransformersEngine(
         cast(model, dtype),
         vocab_size=len(policy.tokenizer),
         stop_ids=policy.stop_ids,
         kv_budget_mb=rollout.kv_budget_mb,
         forward=forward,
+        has_adapter=has_adapter,
     )

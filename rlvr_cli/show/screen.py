@@ -281,6 +281,9 @@ def _show_group(group: StoredGroup, responses: Sequence[Response], display: Disp
             parts.append(plural(response.n_tokens, "token"))
         if response.is_cut_off:
             parts.append("cut off")
+        if response.versions:
+            runs = [f"{version} ({tokens})" for version, tokens in response.versions]
+            parts.append(f"weights {', '.join(runs)}")
         display.lines([", ".join(parts)], "green" if response.is_correct else "cyan")
         display.console.print(thought_dimmed(truncate(response.text)))
         display.lines([""])

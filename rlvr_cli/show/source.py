@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
 from rlvr_cli.algorithm.group_filter import candidates, trains
-from rlvr_cli.algorithm.kinds import OwnFilter
+from rlvr_cli.algorithm.kinds import CustomFilter
 from rlvr_cli.algorithm.reward import shaped_reward
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display
@@ -25,8 +25,8 @@ from rlvr_cli.evaluation.result_dir import read_results
 from rlvr_cli.runs.stored import StoredTokens, read_steps, read_tokens
 from rlvr_cli.runs.track import Mirrors, check_trackers
 
-UNKNOWN_FATE = "filtered by a custom function"
-"""The fate of a group in a run whose filter is the user's function."""
+UNKNOWN_FATE = "filtered by custom code"
+"""The fate of a group in a run whose filter is a custom function."""
 REASONS = {
     "correct": "{extracted} equals the gold answer {answer}",
     "wrong": "{extracted} is not the gold answer {answer}",
@@ -129,7 +129,7 @@ class StoredGroup(ResponseGroup[Response]):
         """
         if self.config is None:
             return ""
-        if isinstance(self.config.algorithm.filter, OwnFilter):
+        if isinstance(self.config.algorithm.filter, CustomFilter):
             return UNKNOWN_FATE
         if trains(self, self.config.algorithm):
             return "trained"

@@ -36,8 +36,16 @@ class MicroBatch:
 
     @property
     def is_fresh(self) -> Tensor:
-        """Return which rows the present weights sampled, bool [b, 1]."""
-        return send(self.samples.is_fresh[self.rows, None], self.mask.device)
+        """Return which tokens the present weights sampled, bool [b, t]."""
+        return self._tokens(self.samples.is_fresh)
+
+    @property
+    def is_anchored(self) -> Tensor:
+        """Return the tokens whose old log-probability is the trainer's, bool [b, t]."""
+        return self._tokens(self.samples.anchored)
+
+    def _tokens(self, column: Tensor) -> Tensor:
+        return send(column[self.rows, : self.mask.shape[1]], self.mask.device)
 
     def column(self, name: str) -> Tensor:
         """Return a column of these rows, [b, t], in the mask's type."""

@@ -18,6 +18,7 @@ from rlvr_cli.model.policy import (
     shard_module,
     weights_digest,
 )
+from rlvr_cli.model.quantized import quantized_numbers
 from rlvr_cli.setup.plan import is_sharded
 from rlvr_cli.setup.session import Session
 
@@ -87,6 +88,7 @@ def _digest_of_start(session: Session, reference: Policy | None) -> str:
     weights: list[Tensor] = []
     if session.plan.config.lora.rank is not None:
         weights += [p for p in session.policy.model.parameters() if not p.requires_grad]
+        weights += quantized_numbers(session.policy.model)
     elif reference is not None and session.teacher is None:
         weights += session.policy.model.parameters()
     if session.teacher is not None:

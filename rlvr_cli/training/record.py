@@ -16,6 +16,7 @@ from rlvr_cli.core.step_figures import (
     BatchFigures,
     HeldOut,
     MemoryFigures,
+    PartialFigures,
     RestFigures,
     Seconds,
     StepFigures,
@@ -73,6 +74,8 @@ class StepRecord:
         """Problems that were passed over because they rest."""
         self.uniform: list[bool] = []
         """Whether the responses of each sampled group were equal (`is_uniform`)."""
+        self.partial: PartialFigures | None = None
+        """How responses went on. None in a run without partial rollouts."""
         self.scored = 0
         """Tokens that were passed before the update."""
         self.rejected_share: float | None = None
@@ -126,8 +129,11 @@ class StepRecord:
         seconds = Seconds(
             **self.seconds, step=sum(self.seconds.values()), processor=self.processor_seconds
         )
+        tokens = sampled.tokens_sampled or 0
+        if self.partial is not None:
+            tokens = self.partial.tokens_decoded
         use, rates = step_throughput(
-            sampled=sampled.tokens_sampled or 0,
+            sampled=tokens,
             scored=self.scored,
             seconds=seconds,
             batch=batch,
@@ -150,6 +156,7 @@ class StepRecord:
                 no_update=no_signal,
             ),
             rest=rest,
+            partial=self.partial,
             update=self.update,
             held_out=self.held_out_sets,
             seconds=seconds,

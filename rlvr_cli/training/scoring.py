@@ -31,8 +31,9 @@ def add_logprobs(
     """Fill those of `old_logprobs`, `entropy`, `ref_logprobs` and the values that the algorithm
     needs. Return how many response tokens were passed.
 
-    Carried rows keep the engine's log-probabilities as old ones, and with `uses_engine_logprobs`
-    all rows do. The policy may be its own reference: as it was, without its adapter.
+    Tokens that are not anchored keep the engine's log-probabilities as old ones, and with
+    `uses_engine_logprobs` all tokens do. The policy may be its own reference: as it was, without
+    its adapter.
     """
     scorer = Scorer(policy, micro_tokens)
     picks_tokens = algo.top_entropy is not None
@@ -86,17 +87,19 @@ class Scorer:
 
 
 def _add_old_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> None:
-    """Fill `old_logprobs` by a pass over fresh rows, and `entropy` by one over all if needed."""
-    is_fresh = samples.is_fresh
-    rows = [row for row in range(len(samples)) if needs_entropy or is_fresh[row]]
+    """Fill `old_logprobs` by a pass over rows with anchored tokens, and `entropy` by one over all
+    if needed."""
+    is_anchored = samples.anchored
+    has_anchored = is_anchored.any(1)
+    rows = [row for row in range(len(samples)) if needs_entropy or has_anchored[row]]
     logprobs, entropy = scorer.score(
         samples,
         rows,
         lambda part: torch.stack(scorer.policy(part.inputs, needs_entropy)[:2]),
         columns=2,
     )
-    if not is_fresh.all():
-        logprobs = torch.where(is_fresh[:, None], logprobs, samples.rollout_logprobs)
+    if not torch.equal(is_anchored, samples.mask.bool()):
+        logprobs = torch.where(is_anchored, logprobs, samples.rollout_logprobs)
     samples.old_logprobs = logprobs
     samples.entropy = entropy if needs_entropy else None
 

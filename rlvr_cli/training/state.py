@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.model.adapter import layers
 from rlvr_cli.ranks.group import shard_as
+from rlvr_cli.training.optimizer import moment_shapes
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class TrainerValues:
     mismatch: float | None = None
     resting: list[tuple[int, int, int]] = field(default_factory=list)
     """Problems that rest: number, passes of the rest, first pass after it."""
+    open: list[JsonObject] = field(default_factory=list)
+    """Groups whose turn has not come (`open_groups_as_json`), in a run with partial rollouts."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def load_optimizer(optimizer: Optimizer, state: State) -> None:
         device = parameter.device
         if name == "step":
             device = tensor.device
-        elif tensor.shape != parameter.shape:
+        elif tensor.shape != moment_shapes(optimizer, parameter).get(name):
             raise ValueError(f"optimizer.{number}: moments of another shape")
         # Copied, because a stored tensor is mapped from its file.
         moment = shard_as(tensor, parameter).to(device, copy=True)

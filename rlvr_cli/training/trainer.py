@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -10,7 +11,12 @@ from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.group_filter import GroupBatch, is_uniform, with_signal
 from rlvr_cli.algorithm.loss import rejected
 from rlvr_cli.algorithm.samples import Samples, to_samples
-from rlvr_cli.core.carried import groups_as_json, groups_from_json
+from rlvr_cli.core.carried import (
+    groups_as_json,
+    groups_from_json,
+    open_groups_as_json,
+    open_groups_from_json,
+)
 from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import Group, Label, Prompt, Response, by_key
 from rlvr_cli.data.problems import Draw, ProblemOrder
@@ -20,10 +26,11 @@ from rlvr_cli.evaluation.measure import summarize
 from rlvr_cli.evaluation.result_dir import PartialResult
 from rlvr_cli.evaluation.sampling import respond
 from rlvr_cli.evaluation.task import Task, carry_out
-from rlvr_cli.model.adapter import merged_parameters
+from rlvr_cli.model.adapter import adapter_parameters, merged_parameters
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
 from rlvr_cli.training.models import prepare_models
+from rlvr_cli.training.partial import InFlight
 from rlvr_cli.training.record import StepRecord, StepResult, Watch, counter
 from rlvr_cli.training.scoring import add_logprobs
 from rlvr_cli.training.state import TRAINER_VALUES, State, load_module, module_state
@@ -61,6 +68,11 @@ class Trainer:
             mismatch_limit=config.rollout.mismatch_limit,
         )
         self.order = ProblemOrder(len(prompts), config.seed, config.data.rest)
+        partial_rollouts = config.rollout.partial
+        self.in_flight: InFlight | None = None
+        """The responses that go on from step to step. None without partial rollouts."""
+        if partial_rollouts is not None:
+            self.in_flight = InFlight(session, prompts, self.order, partial_rollouts)
         self.carried_groups: list[Group] = []
         """Groups sampled beyond a step's batch, oldest first: the next batch begins with them."""
         self.problems_digest = prompts_digest([*prompts, *held_out])
@@ -94,19 +106,21 @@ class Trainer:
             batch = GroupBatch(
                 config.rollout.prompts, algo, self.carried_groups, weightless=weightless
             )
-            start_cursor = self.order.cursor
+            rested_before = self.order.rested
+            if self.in_flight is not None:
+                self.in_flight.begin_step(self.weight_version)
             while missing := batch.problems_needed():
-                draws = self.order.draw(missing)
-                prompts = [self.prompts[problem] for _, problem in draws]
-                stream = self._stream(prompts, draws)  # ROLLOUT: G responses per problem, lazily
-                groups = self._verify(prompts, stream)  # VERIFY: pull and judge each group
+                draws, groups = self._judged_groups(missing)  # ROLLOUT and VERIFY
                 uniform = [is_uniform(group, algo, max_tokens, weightless) for group in groups]
                 self.order.note(draws, uniform)
                 record.uniform += uniform
                 batch.add(groups)  # FILTER: keep only the groups that train
             self.carried_groups = batch.finish()
-            record.rested = self.order.cursor - start_cursor - len(batch.sampled)
+            record.rested = self.order.rested - rested_before
         samples = self.samples_of(batch.groups)
+        if self.in_flight is not None:
+            lag = samples.lag(self.weight_version)
+            record.partial = replace(self.in_flight.end_step(), lag=lag)
         self.is_between_steps = False
         no_signal = self._no_signal_reason(batch, samples)
         if no_signal is None or self._still_updates(no_signal, samples):
@@ -139,7 +153,7 @@ class Trainer:
                 record.tokens = token_rows(batch, samples, self.session.policy.tokenizer)
             self.updater.optimizer.zero_grad()  # the next rollout needs the gradients' memory
             with record.phase("sync"):  # SYNC: the new weights to the engine
-                engine.sync_weights(merged_parameters(self.session.policy.model))
+                self._push_weights()
                 engine.wake()
             record.passed = samples.passed_lengths
             self.weight_version += 1
@@ -152,6 +166,13 @@ class Trainer:
         self.is_between_steps = True
         return record.result(step, batch, len(self.carried_groups), no_signal)
 
+    def _push_weights(self) -> None:
+        """Hand the present weights to the engine."""
+        model = self.session.policy.model
+        engine = self.session.engine
+        has_adapter = engine.has_adapter
+        engine.sync_weights(adapter_parameters(model) if has_adapter else merged_parameters(model))
+
     def samples_of(self, groups: Sequence[Group]) -> Samples:
         """Return the responses of these groups that may train as a batch."""
         return to_samples(
@@ -161,7 +182,19 @@ class Trainer:
             self.weight_version,
             terms=self.config.reward.terms,
             tokenizer=self.session.policy.tokenizer,
+            weighs_older=self.config.weighs_older,
         )
+
+    def _judged_groups(self, count: int) -> tuple[list[Draw], list[Group]]:
+        """Sample and judge responses to the next problems. Return the draws of these problems, and
+        their groups, both in the order of the problems."""
+        if self.in_flight is not None:
+            on_group = self._progress(0)
+            return self.in_flight.take(count, self.weight_version, on_group)
+        draws = self.order.draw(count)
+        prompts = [self.prompts[problem] for _, problem in draws]
+        stream = self._stream(prompts, draws)  # G responses per problem, lazily
+        return draws, self._verify(prompts, stream)  # pull and judge each group
 
     def _stream(self, prompts: Sequence[Prompt], draws: Sequence[Draw]) -> CompletionStream:
         """Return a lazy stream of the prompts' responses, with a seed for each place in the order.
@@ -171,15 +204,20 @@ class Trainer:
 
     def _verify(self, prompts: list[Prompt], stream: CompletionStream) -> list[Group]:
         """Judge and reward responses as they come, and return the groups in the prompts' order."""
-        advance = counter(self.watch, "rollout", len(prompts) * self.params.samples)
+        on_group = self._progress(len(prompts) * self.params.samples)
+        return self.session.sampler.judge(
+            prompts, stream, self.session.rewarder, self.weight_version, on_group
+        )
+
+    def _progress(self, total: int) -> Callable[[Group], None]:
+        """Return a function that tells the watch of a judged group. 0 is an unknown total."""
+        advance = counter(self.watch, "rollout", total)
 
         def on_group(group: Group) -> None:
             tokens = sum(rollout.n_tokens or 0 for rollout in group.rollouts)
             advance(len(group.rollouts), tokens)
 
-        return self.session.sampler.judge(
-            prompts, stream, self.session.rewarder, self.weight_version, on_group
-        )
+        return on_group
 
     def _no_signal_reason(self, batch: GroupBatch, samples: Samples) -> str | None:
         """Return why the rewards do not train the policy. Return None if they do."""
@@ -257,6 +295,8 @@ class Trainer:
             "resting": [[problem, *rest] for problem, rest in self.order.resting.items()],
             "carried": groups_as_json(self.carried_groups, self.prompts),
         }
+        if self.in_flight is not None:
+            values["open"] = open_groups_as_json(self.in_flight.groups, self.prompts)
         state = State(values, {"torch_rng": torch.get_rng_state()}) | self.updater.state_dict()
         if self.reference is not None and self.config.algorithm.renewal:
             state |= module_state("reference", self.reference.model)
@@ -273,8 +313,10 @@ class Trainer:
         self.order.cursor = values.cursor
         self.order.resting = {problem: (passes, until) for problem, passes, until in values.resting}
         self.carried_groups = groups_from_json(values.carried, self.prompts)
+        if self.in_flight is not None:
+            self.in_flight.groups = open_groups_from_json(values.open, self.prompts)
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have used random numbers
         if self.reference is not None and self.config.algorithm.renewal:
             load_module("reference", self.reference.model, state.tensors)
-        self.session.engine.sync_weights(merged_parameters(self.session.policy.model))
+        self._push_weights()

@@ -62,7 +62,7 @@ class Sums:
     """The sums of what `UpdateMeans` has, by name."""
 
     def add(self, figures: PassFigures, tokens: int, fresh_tokens: int) -> None:
-        """Add an optimizer step, with the tokens that it passed and those of fresh rows."""
+        """Add an optimizer step, with the tokens that it passed, and the fresh ones of them."""
         self.updates += 1
         self.tokens += tokens
         self.fresh_tokens += fresh_tokens
@@ -179,7 +179,7 @@ class Updater:
         old = samples.old_logprobs
         sampled = samples.rollout_logprobs
         if old is not None and old is not sampled and samples.is_fresh.any():
-            gaps = (old - sampled).abs()[samples.mask.bool() & samples.is_fresh[:, None]]
+            gaps = (old - sampled).abs()[samples.mask.bool() & samples.is_fresh]
             self.mismatch = float(gaps.mean())
             self.mismatch_tokens = len(gaps)
             check_agreement(self.mismatch, self.mismatch_limit, step)
@@ -223,7 +223,7 @@ class Updater:
             is_fresh = samples.is_fresh
             if self.mismatch is None and not is_fresh[shuffled[:: algo.mini_batches]].any():
                 # The first mini-batch compares engine and trainer, which takes a fresh row.
-                shuffled.sort(key=lambda row: not is_fresh[row])
+                shuffled.sort(key=lambda row: not is_fresh[row].any())
             for number in range(min(algo.mini_batches, len(samples))):
                 mini_batch = shuffled[number :: algo.mini_batches]
                 self._optimizer_step(samples, mini_batch, sums, step, learns_policy, advance)
@@ -318,8 +318,7 @@ class Updater:
         if not figures.is_finite:
             sums.skipped += 1
             return
-        fresh = [row for row in passed if samples.is_fresh[row]]
-        fresh_tokens = self._denominators(samples, fresh).tokens
+        fresh_tokens = int(samples.is_fresh[passed].sum())
         if self.mismatch is None and fresh_tokens and not sums.updates:
             self.mismatch = (figures.mismatch or 0.0) / fresh_tokens
             self.mismatch_tokens = fresh_tokens
@@ -336,7 +335,7 @@ class Updater:
         trains = has_gradient(samples, self.algo)
         length = [len(response) for response in samples.response_ids]
         passed = [row for row in rows if trains[row]]
-        fresh = [row for row in rows if samples.is_fresh[row]]
+        fresh = [row for row in rows if samples.is_fresh[row].any()]
         if self.mismatch is None and fresh and not samples.is_fresh[passed].any():
             passed.append(max(fresh, key=lambda row: length[row]))
         if not passed:
@@ -399,18 +398,18 @@ class Updater:
     def _loss_inputs(self, batch: MicroBatch, stats: TokenStats) -> LossInputs:
         """Return the inputs of the loss, with the old log-probabilities of the case:
 
-        | updates a batch, row | old log-probabilities are                           |
-        | -------------------- | --------------------------------------------------- |
-        | several              | those of the pass before the first update           |
-        | one, a fresh row     | the policy's own at this moment, without a gradient |
-        | one, a carried row   | the engine's                                        |
+        | updates a batch, token | old log-probabilities are                           |
+        | ---------------------- | --------------------------------------------------- |
+        | several                | those of the pass before the first update           |
+        | one, an anchored token | the policy's own at this moment, without a gradient |
+        | one, another token     | the engine's                                        |
         """
         samples = batch.samples
         old_logprobs = batch.column("old_logprobs")
         rollout_logprobs = batch.column("rollout_logprobs")
         if samples.old_logprobs is None:
             present_logprobs = stats.logprobs.detach().to(old_logprobs)
-            old_logprobs = torch.where(batch.is_fresh, present_logprobs, rollout_logprobs)
+            old_logprobs = torch.where(batch.is_anchored, present_logprobs, rollout_logprobs)
         is_correct = send(samples.is_correct[batch.rows, None], batch.mask.device)
         return LossInputs(
             logprobs=stats.logprobs,
@@ -427,9 +426,10 @@ class Updater:
     def _divergence_after(self, samples: Samples) -> DivergenceAfter:
         """Compute the present policy's divergences from sampler and reference.
 
-        They are means over the fresh rows, since carried ones are samples of older weights.
+        They are means over the fresh tokens, since others are samples of older weights.
         """
-        fresh = samples.is_fresh.nonzero()[:, 0].tolist()
+        fresh = samples.is_fresh.any(1).nonzero()[:, 0].tolist()
+        tokens = int(samples.is_fresh.sum())
         denominators = self._denominators(samples, fresh)
         sums: defaultdict[str, Tensor | float] = defaultdict(float)
         for batch in micro_batches(self.policy, samples, fresh, self.optim.micro_tokens):
@@ -438,11 +438,10 @@ class Updater:
             after = {"approx_kl_after": per_token.approx_kl, "ref_kl_after": per_token.ref_kl}
             for name, values in after.items():
                 if values is not None:
-                    sums[name] += batch.weight * (values * batch.mask).sum().double()
+                    values = values * batch.mask * batch.is_fresh
+                    sums[name] += batch.weight * values.sum().double()
         totals = sum_values({name: float(total) for name, total in sums.items()})
-        return DivergenceAfter(
-            **{name: total / denominators.tokens for name, total in totals.items()}
-        )
+        return DivergenceAfter(**{name: total / tokens for name, total in totals.items()})
 
     def _denominators(self, samples: Samples, rows: Sequence[int]) -> LossDenominators:
         tokens = {row: len(samples.response_ids[row]) for row in rows}

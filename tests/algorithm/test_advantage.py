@@ -9,11 +9,7 @@ import torch
 from small_samples import Row, samples_of
 
 from rlvr_cli.algorithm.advantage import (
-    TOKEN_ADVANTAGES,
     compute_advantages,
-    gae,
-    length_adaptive_lambda,
-    reward_to_go,
     top_entropy_only,
     whiten,
     with_advantages,
@@ -21,20 +17,24 @@ from rlvr_cli.algorithm.advantage import (
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_advantage import (
     GROUP_ADVANTAGES,
+    GroupBaseline,
+    GroupNormalized,
     group_centered,
     group_normalized,
     leave_one_out,
 )
-from rlvr_cli.algorithm.kinds import (
-    Critic,
+from rlvr_cli.algorithm.kinds import Critic
+from rlvr_cli.algorithm.samples import Samples
+from rlvr_cli.algorithm.token_advantage import (
+    TOKEN_ADVANTAGES,
     Divergence,
     Gae,
-    GroupBaseline,
-    GroupNormalized,
     Likelihood,
     Return,
+    gae,
+    length_adaptive_lambda,
+    reward_to_go,
 )
-from rlvr_cli.algorithm.samples import Samples
 
 GAMMA, LAM = 0.97, 0.9
 ADVANTAGES = {

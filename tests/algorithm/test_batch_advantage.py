@@ -7,10 +7,7 @@ import pytest
 import torch
 
 from rlvr_cli.algorithm.advantage import compute_advantages
-from rlvr_cli.algorithm.group_advantage import mean_normalized
-from rlvr_cli.algorithm.kinds import (
-    GroupNormalized,
-)
+from rlvr_cli.algorithm.group_advantage import GroupNormalized, mean_normalized
 from rlvr_cli.algorithm.samples import Samples
 
 RNG = np.random.default_rng(7)

@@ -3,7 +3,7 @@
 import pytest
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm, contradictions
-from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.config import as_yaml, resolve, set_layer
 from rlvr_cli.core.errors import UserError
 
 
@@ -21,7 +21,7 @@ from rlvr_cli.core.errors import UserError
         ),
         (
             ["algo=grpo", "algorithm.kl.function=my.py:f"],
-            "algorithm.kl own without a function, or a function with another kind",
+            "algorithm.kl custom without a function, or a function with another kind",
         ),
         (
             ["algorithm.aggregation_settings.power=1"],
@@ -29,7 +29,7 @@ from rlvr_cli.core.errors import UserError
         ),
         (
             ["algo=grpo", "algorithm.kl.settings.strength=2"],
-            "algorithm.kl.settings are those of an estimator of one's own",
+            "algorithm.kl.settings are those of a custom estimator",
         ),
         (["algorithm.aggregation=tokens"], "algorithm.aggregation 'tokens' is not known"),
         (["algorithm.target_kl=0.1"], "algorithm.target_kl 0.1 with algorithm.epochs 1"),
@@ -181,6 +181,26 @@ def test_what_the_rest_of_the_program_asks_of_an_algorithm():
     assert (grpo.kl.is_ppo_penalty, old.kl.is_ppo_penalty) == (False, True)
     assert (dapo.masks_cut_off, masked.masks_cut_off) == (False, True)
     assert (dapo.critic, ppo.critic.kind) == (None, "own")
+
+
+@pytest.mark.parametrize("choice", ["advantage", "surrogate", "filter", "kl"])
+def test_the_former_kind_of_a_custom_function_is_read(choice):
+    """Stored runs and files of earlier versions say `own`."""
+    setting = f"algorithm.{choice}={{kind: own, function: my.py:f}}"
+    former = resolve(set_layer([setting]))
+    assert former == resolve(set_layer([setting.replace("own", "custom")]))
+    assert former == resolve(set_layer([f"algorithm.{choice}=my.py:f"]))
+    assert "kind: custom\n" in as_yaml(former)
+
+
+def test_the_former_kind_is_read_where_it_was_one_and_nowhere_else():
+    by_words = ["algorithm.surrogate.kind=own", "algorithm.surrogate.function=my.py:f"]
+    assert resolve(set_layer(by_words)).algorithm.custom_functions == {"surrogate": "my.py:f"}
+    ppo = resolve(set_layer(["algo=ppo", "algorithm.advantage.critic=own"]))
+    assert ppo.algorithm.critic.kind == "own"
+    for name in ("overlong", "importance_correction", "aggregation"):
+        with pytest.raises(UserError, match=rf"algorithm\.{name} .*own.* choose from "):
+            resolve(set_layer([f"algorithm.{name}=own"]))
 
 
 def test_a_row_is_shown_with_the_cells_of_its_kinds_alone():

@@ -5,13 +5,12 @@ from typing import get_args
 
 import pytest
 
-from rlvr_cli.algorithm.advantage import TOKEN_ADVANTAGES
 from rlvr_cli.algorithm.choices import Aggregation, Algorithm
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
-from rlvr_cli.algorithm.kinds import KL
-from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS
+from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS, KL
 from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
-from rlvr_cli.core.settings import OWN, kinds
+from rlvr_cli.algorithm.token_advantage import TOKEN_ADVANTAGES
+from rlvr_cli.core.settings import CUSTOM, kinds
 
 
 @pytest.mark.parametrize(
@@ -25,7 +24,7 @@ from rlvr_cli.core.settings import OWN, kinds
     ],
 )
 def test_every_kind_has_a_component(section, field, table):
-    assert set(kinds(section.model_fields[field].annotation)) - {OWN} == set(table)
+    assert set(kinds(section.model_fields[field].annotation)) - {CUSTOM} == set(table)
 
 
 def test_every_aggregation_has_a_formula():
@@ -43,7 +42,7 @@ def test_every_aggregation_has_a_formula():
 def test_a_component_takes_just_the_cells_of_its_kind(field, table):
     choices = kinds(Algorithm.model_fields[field].annotation)
     choices.pop("auto", None)  # decided before the run
-    choices.pop(OWN, None)  # tried when it is loaded
+    choices.pop(CUSTOM, None)  # tried when it is loaded
     for kind, choice in choices.items():
         given = 1 if field == "surrogate" else 2  # else with the batch or the mask
         taken = list(inspect.signature(table[kind]).parameters)[given:]

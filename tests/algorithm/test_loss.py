@@ -12,24 +12,27 @@ from small_samples import Row, present, samples_of
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
 from rlvr_cli.algorithm.kinds import (
-    KL,
-    Cispo,
-    Clip,
     Critic,
-    Dppo,
-    DualClip,
     FixedReference,
-    Gae,
     GeometricMask,
     IterativeReference,
     MaskedWeights,
-    SequenceClip,
     SequenceMask,
     TruncatedWeights,
+)
+from rlvr_cli.algorithm.kl import KL
+from rlvr_cli.algorithm.loss import critic_loss, policy_loss, rejected
+from rlvr_cli.algorithm.objective import (
+    Cispo,
+    Clip,
+    Dppo,
+    DualClip,
+    LossDenominators,
+    LossInputs,
+    SequenceClip,
     Unclipped,
 )
-from rlvr_cli.algorithm.loss import critic_loss, policy_loss, rejected
-from rlvr_cli.algorithm.objective import LossDenominators, LossInputs
+from rlvr_cli.algorithm.token_advantage import Gae
 
 KL_COEF = 0.3
 _OLD = FixedReference(kind="old")

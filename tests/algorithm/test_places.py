@@ -9,8 +9,9 @@ from transformers import AutoTokenizer
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_filter import is_uniform, with_signal
-from rlvr_cli.algorithm.kinds import Gae, Return, SoftOverlong
+from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.algorithm.samples import characters_after, to_samples, token_at
+from rlvr_cli.algorithm.token_advantage import Gae, Return
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
 from rlvr_cli.model.loading import load_model
 

@@ -66,7 +66,7 @@ def test_graded_rewards_and_the_length(verdict, format_ok, expected):
 def test_the_reward_is_the_weighted_sum_or_none():
     requested = RewardConfig(functions=("math", "format:0.5", "my.py:-2", "my.py:length"))
     right = Verification(Verdict.CORRECT, None, True, "")
-    own = {"my": 0.25, "length": 3.0}  # a function of one's own may have the name of a built-in one
+    own = {"my": 0.25, "length": 3.0}  # a custom function may have the name of a built-in one
     assert combine_rewards(requested, right, 0.1, own) == (4.0, {"math": 1.0, "format": 1.0, **own})
     assert combine_rewards(requested, right, 0.1, {"my": 0.25})[0] is None
 

@@ -5,7 +5,8 @@ import torch
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import GroupNormalized, MaskOverlong, SoftOverlong
+from rlvr_cli.algorithm.group_advantage import GroupNormalized
+from rlvr_cli.algorithm.kinds import MaskOverlong, SoftOverlong
 from rlvr_cli.algorithm.reward import parse_rewards
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout
@@ -38,7 +39,9 @@ def test_a_row_is_a_judged_response_with_what_the_engine_said_of_it():
     assert actual.rollout_logprobs.dtype is torch.float64
     assert actual.mask.tolist() == [[1] * 2 + [0] * 8, [1] * 10]
     assert actual.group.tolist() == [0, 1]
-    assert actual.is_fresh.tolist() == actual.is_cut_off.tolist() == [False, True]
+    assert actual.is_cut_off.tolist() == [False, True]
+    assert actual.is_fresh.tolist() == [[False] * 10, [True] * 10]
+    assert actual.versions.tolist() == [[0] * 10, [4] * 10]
 
 
 def test_a_batch_of_some_rows_has_their_columns_and_no_others():

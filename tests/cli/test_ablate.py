@@ -35,7 +35,7 @@ from rlvr_cli.runs import ablation
 from rlvr_cli.runs.ablation import deviation_from_plan, run_figures
 
 PLANS = sorted((Path(rlvr_cli.__file__).parents[1] / "recipes" / "ablations").glob("*.yaml"))
-OWN = ("algorithm.advantage=my.py:f",)
+CUSTOM = ("algorithm.advantage=my.py:f",)
 ARM = ("--arm", "free: algorithm.filter=none")
 
 
@@ -311,7 +311,7 @@ def test_a_killed_ablation_goes_on_and_its_table_is_that_of_the_rows(
         ((), ("algorithm.filter=none",)),
         (("algorithm.filter=none",), ()),
         (("algorithm.surrogate=cispo",), ()),
-        (OWN, (*OWN, "algorithm.advantage.scale=2")),
+        (CUSTOM, (*CUSTOM, "algorithm.advantage.scale=2")),
     ],
 )
 def test_a_run_of_other_settings_is_not_the_plans(planned, stored):

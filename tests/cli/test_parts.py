@@ -1,7 +1,8 @@
-"""Parts of an algorithm of one's own by the command line: trained, resumed, forked, refused."""
+"""Custom parts of an algorithm by the command line: trained, resumed, forked, refused."""
 
 import hashlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -12,8 +13,9 @@ import yaml
 from conftest import invoke, refused
 from safetensors.torch import load_file
 
-from rlvr_cli.algorithm import parts
 from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.files import MANIFEST, sha256
+from rlvr_cli.setup import parts
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rlvr-example"
 RUN = (
@@ -56,7 +58,7 @@ REPEATED = {
         ["advantage=return", "advantage.gamma=1.0"],
     ),
 }
-"""A function of one's own, and the built-in settings that it repeats beyond those of grpo."""
+"""A custom function, and the built-in settings that it repeats beyond those of grpo."""
 
 
 def forget_files() -> None:
@@ -113,14 +115,14 @@ def built_in_run(tmp_path_factory):
 @pytest.mark.parametrize("name", REPEATED)
 def test_what_repeats_a_built_in_part_reaches_its_weights(name, built_in_run):
     """Each function has at most 15 lines."""
-    own, built_in = REPEATED[name]
+    custom, built_in = REPEATED[name]
     extra = sets("advantage.per=token") if name == "token advantage" else []
-    (own_metrics,) = trained(*RUN, *sets(own), *extra, "--steps", 1, "--out", "own")
+    (custom_metrics,) = trained(*RUN, *sets(custom), *extra, "--steps", 1, "--out", "custom")
     metrics, run = built_in_run(*built_in)
     assert metrics["no_update"] is None
     assert metrics["grad_norm"] > 0
-    assert same_weights("own", run)
-    assert own_metrics["signal_share"] == metrics["signal_share"]
+    assert same_weights("custom", run)
+    assert custom_metrics["signal_share"] == metrics["signal_share"]
     assert metrics["signal_share"] < 1 or name in ("filter", "token advantage")
 
 
@@ -157,24 +159,38 @@ def test_keyword_arguments_are_settings():
     assert losses[0] != losses[1]
 
 
+def name_kinds_as_before(run: Path, step: int) -> None:
+    """Call the kind of custom functions `own` in a run's files, as earlier versions did."""
+    for name in ("config.yaml", f"checkpoints/step-{step}/trainer/state.json"):
+        text = (run / name).read_text()
+        former = re.sub(r"(kind\W+)custom", r"\1own", text)
+        assert former != text
+        (run / name).write_text(former)
+    checkpoint = run / f"checkpoints/step-{step}"
+    checksums = json.loads((checkpoint / MANIFEST).read_text())
+    checksums["trainer/state.json"] = sha256(checkpoint / "trainer/state.json")
+    (checkpoint / MANIFEST).write_text(json.dumps(checksums))
+
+
 def test_a_resume_asks_for_the_code_and_goes_on_bit_for_bit():
-    own = sets("surrogate=my.py:clipped", "filter=my.py:mixed")
-    trained(*RUN, *own, "--steps", 2, "--out", "whole")
-    trained(*RUN, *own, "--steps", 1, "--out", "a")
+    custom = sets("surrogate=my.py:clipped", "filter=my.py:mixed")
+    trained(*RUN, *custom, "--steps", 2, "--out", "whole")
+    trained(*RUN, *custom, "--steps", 1, "--out", "a")
     for command in (("--resume", "a"), ("--from", "a"), ("--from", "a", "--algo", "grpo")):
         line = refused("train", *command, "--steps", 2)
         assert "it has code for surrogate and filter, which no directory may have run" in line
         assert "add --set algorithm.surrogate=my.py:clipped --set algorithm.filter=my.py:m" in line
     more = sets("surrogate.high=0.3")
-    assert "surrogate.high cannot change" in refused("train", "--resume", "a", *own, *more)
-    trained("--resume", "a", *own, "--steps", 2, "-q")
+    assert "surrogate.high cannot change" in refused("train", "--resume", "a", *custom, *more)
+    name_kinds_as_before(Path("a"), step=1)
+    trained("--resume", "a", *custom, "--steps", 2, "-q")
     assert same_weights("whole", "a", step=2)
-    trained("--from", "a", *own, "--steps", 1, "-q", "--out", "b")
+    trained("--from", "a", *custom, "--steps", 1, "-q", "--out", "b")
     Path("my.py").write_text(CODE + "\n")
-    line = refused("train", "--resume", "a", *own, "--steps", 3)
+    line = refused("train", "--resume", "a", *custom, "--steps", 3)
     assert "not the source that the run began with; put it back" in line
     assert "not the source" in refused(
-        "train", *RUN, *own, *sets("sources.filter=ab"), "--steps", 1
+        "train", *RUN, *custom, *sets("sources.filter=ab"), "--steps", 1
     )
     assert load_file("a/checkpoints/step-2/model.safetensors")
     forget_files()
@@ -252,8 +268,8 @@ def test_an_error_in_a_step_is_one_line_and_loses_nothing():
         "    if len(calls) > 5: raise ValueError('too late')\n"
         "    return inputs.ratio * inputs.advantages, inputs.no_token\n"
     )
-    own = sets("surrogate=late.py:clipped")
-    result = invoke("train", *RUN, *own, "--steps", 9, "--out", "a")
+    custom = sets("surrogate=late.py:clipped")
+    result = invoke("train", *RUN, *custom, "--steps", 9, "--out", "a")
     assert result.exit_code == 2
     last = result.stderr.splitlines()[-1]
     assert "algorithm.surrogate late.py:clipped: line 4: ValueError: too late" in last
@@ -265,7 +281,7 @@ def test_the_example_has_one_of_each_by_name(tmp_path, monkeypatch):
     command = "-m pip install -q --no-deps --no-build-isolation --no-index --target installed"
     subprocess.run([sys.executable, *command.split(), str(EXAMPLE)], check=True)
     monkeypatch.syspath_prepend(str(tmp_path / "installed"))
-    own = sets(
+    custom = sets(
         "advantage=best_of_group",
         "advantage.margin=0.5",
         "surrogate=quadratic",
@@ -275,7 +291,7 @@ def test_the_example_has_one_of_each_by_name(tmp_path, monkeypatch):
         "aggregation_settings.power=1.0",
         "filter=not_hopeless",
     )
-    (metrics,) = trained(*RUN, *own, "--steps", 1, "--out", "a")
+    (metrics,) = trained(*RUN, *custom, "--steps", 1, "--out", "a")
     assert metrics["no_update"] is None
     assert metrics["clip_fraction"] == 0
     stored = yaml.safe_load(Path("a/config.yaml").read_text())["algorithm"]

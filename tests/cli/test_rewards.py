@@ -16,7 +16,7 @@ from rlvr_cli.rollout.sampler import Sampler
 EXAMPLE = Path(__file__).parents[2] / "examples" / "rlvr-example"
 SMALL = ("--prompts", 2, "-n", 4, "--max-tokens", 12, "-q", "--algo", "reinforce")
 ONE = ("--limit", 32, "--set", "eval.limit=0", "--set", "reward.workers=1")
-OWN = ("--reward", "my.py", "--reward", "math:0.5", "--reward", "format:0.25")
+CUSTOM = ("--reward", "my.py", "--reward", "math:0.5", "--reward", "format:0.25")
 CODE = "def reward(problem, response): return len(response) % 5 / 4\n"
 
 
@@ -38,14 +38,14 @@ def rows(run, step):
 
 
 def test_a_run_logs_each_reward_and_resumes_bit_for_bit(tmp_path):
-    uninterrupted = trained(*SMALL, *ONE, *OWN, "--steps", 2, "--out", "whole")
-    trained(*SMALL, *ONE, *OWN, "--steps", 1, "--out", "a")
+    uninterrupted = trained(*SMALL, *ONE, *CUSTOM, "--steps", 2, "--out", "whole")
+    trained(*SMALL, *ONE, *CUSTOM, "--steps", 1, "--out", "a")
     advice = "add --reward my.py --reward math:0.5 --reward format:0.25"
     for command in (("--resume", "a"), ("--resume", "a", "--reward", "math"), ("--from", "a")):
         line = refused("train", *command, "--steps", 2)
         assert "a/config.yaml: its rewards are code, which no directory may have run" in line
         assert advice in line
-    (resumed,) = trained("--resume", "a", *OWN, "--steps", 2, "-q")
+    (resumed,) = trained("--resume", "a", *CUSTOM, "--steps", 2, "-q")
     expected = load_file("whole/checkpoints/step-2/model.safetensors")
     weights = load_file("a/checkpoints/step-2/model.safetensors")
     assert all(weights[name].equal(expected[name]) for name in expected)
@@ -60,9 +60,9 @@ def test_a_run_logs_each_reward_and_resumes_bit_for_bit(tmp_path):
         assert resumed[f"reward/{name}"] == pytest.approx(mean)
     assert len(yaml.safe_load(Path("a/config.yaml").read_text())["reward"]["sources"]["my"]) == 64
     Path("my.py").write_text(CODE + "# changed\n")
-    line = refused("train", "--resume", "a", *OWN, "--steps", 3)
+    line = refused("train", "--resume", "a", *CUSTOM, "--steps", 3)
     assert "my.py: not the source that the run began with; put it back, or begin a new" in line
-    assert trained("--from", "a", *OWN, "--steps", 1, "--out", "b", "-q")[0]["step"] == 1
+    assert trained("--from", "a", *CUSTOM, "--steps", 1, "--out", "b", "-q")[0]["step"] == 1
 
 
 def test_graded_rewards_and_a_filter_on_one(tmp_path):

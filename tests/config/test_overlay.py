@@ -9,7 +9,8 @@ from typer.main import get_command
 from rlvr_cli.__main__ import _run
 from rlvr_cli.cli.main import app
 from rlvr_cli.config import Config
-from rlvr_cli.config.overlay import assign, foreign_answer, foreign_names, nested
+from rlvr_cli.config.foreign import foreign_answer, foreign_names
+from rlvr_cli.config.overlay import assign, nested
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import leaves, settings_of
 from rlvr_cli.program.resolve import load

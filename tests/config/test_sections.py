@@ -7,7 +7,7 @@ from typing import get_args
 
 import rlvr_cli
 from rlvr_cli.config import SETTINGS, Config, overlay
-from rlvr_cli.core.settings import Section
+from rlvr_cli.core.settings import Choice, Section, kinds
 from rlvr_cli.program import resolve
 
 ALIASES = {
@@ -29,6 +29,8 @@ def parts(of: type[Section] = Config, name: str = "config") -> Iterator[tuple[st
 
 def classes(annotation: object) -> list[type[Section]]:
     """The sections and choices that a field of this type can hold."""
+    if isinstance(annotation, type) and issubclass(annotation, Choice):
+        return [*dict.fromkeys(kinds(annotation).values())]
     if isinstance(annotation, type) and issubclass(annotation, Section):
         return [annotation]
     return [actual for part in get_args(annotation) for actual in classes(part)]
@@ -81,7 +83,7 @@ def test_every_setting_is_read_somewhere():
             actual |= reads(ast.parse(path.read_text()))
     actual |= {(name, "source") for name, key in actual if key == "sources"}  # one, as a list
     actual |= {(name, "importance_correction") for name, key in actual if key == "correction"}
-    actual |= {("kl", "function")}  # `own_functions`
+    actual |= {("kl", "function")}  # `custom_functions`
     for name, part in parts():
         if (name, "fields") in actual:  # the component takes them all: algorithm/test_choices.py
             continue

@@ -46,6 +46,9 @@ def test_pyproject_the_constraints_and_the_program_name_one_range():
         assert str(required[library]) == str(Requirement(f"x{tried.requirement}").specifier)
         assert required[library].contains(oldest)
         assert required[library].contains(newest)
+        if tried.read is not None:  # Newer than what runs, and in the range that pip may take.
+            assert tried.read > tried.newest
+            assert required[library].contains("{}.{}.0".format(*tried.read))
     for library, fault in FAULTS.items():
         assert fault.before <= TRIED[library].oldest
 
@@ -58,6 +61,28 @@ def test_the_newest_that_ci_runs_is_at_most_the_newest_that_was_tried():
     for library, version in pinned("usual.txt").items():
         newest = pinned("highest.txt").get(library, version)
         assert Version(pinned("lowest.txt")[library]) < Version(version) <= Version(newest)
+
+
+@pytest.mark.parametrize(
+    ("version", "said", "warns"),
+    [
+        ("0.26.1", "vllm 0.26.1 (tried: 0.26 to 0.32)", False),
+        ("0.32.0", "vllm 0.32.0 (tried: 0.26 to 0.32)", False),
+        ("0.33.0", "vllm 0.33.0 (read, not run; tried: 0.26 to 0.32)", False),
+        ("0.33.4+cu130", "vllm 0.33.4+cu130 (read, not run; tried: 0.26 to 0.32)", False),
+        ("0.34.0", "vllm 0.34.0 (tried: 0.26 to 0.32)", True),
+        ("0.25.9", "vllm 0.25.9 (tried: 0.26 to 0.32)", True),
+    ],
+)
+def test_a_version_that_was_read_is_in_range_and_said_not_to_have_run(
+    monkeypatch, version, said, warns
+):
+    monkeypatch.setattr(versions, "installed_version", {"vllm": version}.get)
+    assert versions.describe_versions(["vllm"]) == said
+    warning = versions.untried_versions(["vllm"])
+    assert (warning is not None) == warns
+    if warning is not None:
+        assert warning.endswith("(0.26 to 0.32 were); to be safe: pip install 'vllm>=0.26,<0.34'")
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_a_procedure_makes_as_many_as_its_split_says(tmp_path, monkeypatch):
         ("source: [", "line 1: not valid YAML"),
     ],
 )
-def test_a_set_of_ones_own_with_a_mistake_is_named(tmp_path, text, message):
+def test_a_custom_set_with_a_mistake_is_named(tmp_path, text, message):
     path = tmp_path / "mine.yml"
     path.write_text(text)
     with pytest.raises(UserError) as raised:

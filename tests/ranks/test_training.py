@@ -42,6 +42,7 @@ PRESETS = {
     "lora": ("algo=grpo", "lora.rank=2"),
     "teacher": ("algo=opd",),
     "experts": ("algo=dapo",),
+    "partial": ("algo=dapo", "rollout.partial=on", "rollout.partial.tokens=1"),
 }
 EXACT = ("dapo", "shared critic", "lora")
 """Those that are trained in float64 as well; the experts' products have none."""

@@ -1,4 +1,4 @@
-"""Functions of one's own: where they are found, and what they give back."""
+"""Custom functions: where they are found, and what they give back."""
 
 import hashlib
 import sys

@@ -10,7 +10,7 @@ from small_samples import Row, samples_of
 from transformers import AutoModelForCausalLM, PreTrainedModel, Qwen2Config
 
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.types import Completion, SamplingParams
+from rlvr_cli.core.types import Completion, Problem, Prompt, SamplingParams, Unfinished
 from rlvr_cli.model.packing import ATTENTION
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.ranks.group import is_joined
@@ -328,3 +328,93 @@ def test_a_listener_hears_every_token_in_its_order(engines):
         ((_, (completion,)),) = engine.generate([prompt], params, [seed], tokens_heard.append)
         assert tokens_heard == list(completion.token_ids)
         tokens_heard.clear()
+
+
+def begun(samples: int = 3) -> list[Unfinished]:
+    """Responses to each prompt of which no token was sampled yet."""
+    return [
+        Unfinished(Prompt(Problem(str(p), "?", "1"), "?", tuple(prompt), False), seed + i)
+        for p, (prompt, seed) in enumerate(zip(PROMPTS, SEEDS, strict=True))
+        for i in range(samples)
+    ]
+
+
+def extended(
+    engine: Engine,
+    responses: list[Unfinished],
+    tokens: int,
+    version: int,
+    max_tokens: int = 20,
+    stop: int = STOP,
+) -> list[Unfinished]:
+    """The responses with further tokens; those that have ended stay as they are."""
+    goes_on = [
+        r
+        for r, response in enumerate(responses)
+        if response.position < max_tokens and stop not in response.token_ids
+    ]
+    params = SamplingParams(1, max_tokens)
+    asked = [responses[r] for r in goes_on]
+    more = dict(engine.extend(asked, params, tokens))
+    assert sorted(more) == list(range(len(asked)))
+    rows = list(responses)
+    for number, r in enumerate(goes_on):
+        assert 1 <= len(more[number].token_ids) <= tokens
+        rows[r] = responses[r].extended(more[number], version)
+        assert rows[r].position <= max_tokens
+    return rows
+
+
+def test_tokens_of_several_versions_have_the_logprobs_of_their_own(engines):
+    """Three weights sample a response in turn. Each part is scored alone, behind all before it."""
+    models = [make_model(seed=seed) for seed in range(3)]
+    engine = engines(make_model())
+    responses = begun()
+    for version, model in enumerate(models):
+        engine.sync_weights(model.named_parameters())
+        responses = extended(engine, responses, 6, version)
+    assert {len(response.versions) for response in responses} >= {1, 3}
+    for version, model in enumerate(models):
+        rows = []
+        for response in responses:
+            start = sum(n for other, n in response.versions if other < version)
+            count = dict(response.versions).get(version, 0)
+            if count:
+                ids = response.context
+                prompt = ids[: len(response.prompt.token_ids) + start]
+                part = response.token_ids[start : start + count]
+                logprobs = torch.tensor(response.logprobs[start : start + count])
+                rows.append(Row(prompt, part, logprobs))
+        for batch in micro_batches(
+            Policy(model, VOCAB, 1.0), samples_of(rows), range(len(rows)), 40
+        ):
+            with torch.no_grad():
+                logprobs = Policy(model, VOCAB, 1.0)(batch.inputs).logprobs
+            expected = batch.column("rollout_logprobs")
+            torch.testing.assert_close(logprobs, expected, atol=1e-5, rtol=0)
+
+
+def test_how_a_response_goes_on_depends_on_itself_alone(engines):
+    engine = engines(make_model())
+    first = extended(engine, begun(), 5, 0)
+    second = extended(engine, first, 5, 0)
+    for r in (0, 4, 11):
+        assert extended(engine, [first[r]], 5, 0)[0].token_ids == second[r].token_ids
+    assert extended(engine, first, 5, 0) == second  # and not on what was sampled meanwhile
+    whole = run(engine, SamplingParams(3, 5))
+    pieces = [[list(r.token_ids) for r in first[3 * p : 3 * p + 3]] for p in range(4)]
+    assert pieces == [ids(whole)[p] for p in range(4)]
+
+
+def test_a_response_ends_at_its_longest_length_however_it_is_cut(engines):
+    engine = engines(make_model(), stop_ids=())
+    responses = begun(1)
+    for _ in range(3):
+        responses = extended(engine, responses, 4, 0, max_tokens=9, stop=-1)
+    assert [response.position for response in responses] == [9] * 4
+    assert responses[0].versions == ((0, 9),)
+    assert list(engine.extend([], SamplingParams(1, 9), 4)) == []
+    with pytest.raises(
+        UserError, match=f"response of {CONTEXT} is more than.*context of {CONTEXT}"
+    ):
+        list(engine.extend(begun(1), SamplingParams(1, CONTEXT), 4))

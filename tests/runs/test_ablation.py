@@ -215,7 +215,7 @@ def test_a_run_reads_the_very_configuration_of_its_arm(tmp_path, settings):
         ("""'reward.functions=["bad.py:reward"]'""", r"arm mine: reward bad\.py:reward: .*not so"),
     ],
 )
-def test_the_own_functions_of_every_arm_are_tried_before_a_run(
+def test_the_custom_functions_of_every_arm_are_tried_before_a_run(
     tmp_path, monkeypatch, settings, says
 ):
     monkeypatch.chdir(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from conftest import TESTS_SEED, finished_command, small_run
+from conftest import TESTS_SEED, finished_command, quantizes, small_run
 from forked import Fork, forked
 from kill_resume import differences, kill_in_write
 from safetensors.torch import load, save
@@ -33,6 +33,12 @@ from rlvr_cli.training.trainer import Trainer
 from verifiers import Verdict, Verification, Verifier
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "kill_resume.py"
+PARTIAL = (
+    "rollout.partial=on",
+    "rollout.partial.tokens=1",
+    "rollout.partial.age=1",
+    "rollout.partial.too_old=drop",
+)
 PRESETS = {
     "dapo": ("algo=dapo", "rollout.prompts=2"),
     "grpo": ("algo=grpo",),
@@ -59,12 +65,21 @@ PRESETS = {
     ),
     "lora, critic": ("algo=ppo", "lora.rank=2", "lora.targets=[q_proj,down_proj]"),
     "bfloat16": ("algo=ppo", "optim.weights=bfloat16", "rollout.mismatch_limit=1"),
+    "8 bits": (
+        "algo=ppo",
+        "optim.moments=8bit",
+        "optim.precision=bfloat16",
+        "rollout.mismatch_limit=1",
+    ),
     "float16, lora": ("algo=grpo", "lora.rank=2", "optim.weights=float16"),
     "computed again": ("algo=grpo", "optim.checkpointing=on"),
     "teacher": ("algo=opd", "rollout.samples=1"),
     "teacher, lora": ("algo=opd", "lora.rank=2"),
+    "partial": ("algo=dapo", *PARTIAL),
+    "partial, own old": ("algo=ppo", *PARTIAL, "algorithm.importance_correction=none"),
     "rests": ("algo=dapo", "rollout.prompts=4", "data.rest=true"),
 }
+MARKS = {"float16": pytest.mark.slow, "8 bits": quantizes, "4 bits": quantizes}
 STEPS = 4
 CRITIC = "algorithm.advantage.critic.warmup=0"
 
@@ -89,10 +104,7 @@ def copy(trainer: Trainer, settings: tuple[str, ...]) -> Trainer:
 
 @pytest.mark.parametrize(
     "preset",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name.startswith("float16") else ())
-        for name in PRESETS
-    ],
+    [pytest.param(name, marks=MARKS.get(name.partition(",")[0], ())) for name in PRESETS],
 )
 def test_from_every_step_the_rest_is_the_same(tmp_path, preset):
     settings = (*PRESETS[preset], f"steps={STEPS}")

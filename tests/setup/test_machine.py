@@ -51,9 +51,10 @@ def test_without_any_word_of_the_system_all_of_its_memory_counts(monkeypatch):
 def test_of_several_processes_the_least_memory_counts(monkeypatch):
     monkeypatch.setattr(machine, "default_device", lambda: "cuda")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (700, 1000))
-    assert this_machine() == Machine("cuda", total=1000, free=700)
-    monkeypatch.setattr(machine, "gather", lambda sizes: [sizes, [2000, 500], [900, 800]])
-    assert this_machine() == Machine("cuda", total=900, free=500)
+    monkeypatch.setattr(machine, "host_memory", lambda: 60)
+    assert this_machine() == Machine("cuda", total=1000, free=700, host=60)
+    monkeypatch.setattr(machine, "gather", lambda sizes: [sizes, [2000, 500, 50], [900, 800, 70]])
+    assert this_machine() == Machine("cuda", total=900, free=500, host=50)
     monkeypatch.undo()
     monkeypatch.setattr(machine, "host_memory", lambda: 800)
     monkeypatch.setattr(machine, "local_world", lambda: 4)

@@ -49,7 +49,7 @@ def test_one_problem_twice_is_two_groups_and_what_is_not_judged_no_signal(tmp_pa
     assert StoredGroup(0, 1, right).fate == ""
 
 
-def test_what_a_reward_of_ones_own_paid_trained_whatever_its_verdict(tmp_path):
+def test_what_a_custom_reward_paid_trained_whatever_its_verdict(tmp_path):
     config = open_source(made_run(tmp_path / "run", "algo=grpo")).config
     rows = [made_row("a", n, "unparseable_gold", reward=float(n)) for n in range(4)]
     group = StoredGroup(3, 1, responses_of(rows), config)

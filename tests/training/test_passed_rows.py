@@ -16,10 +16,8 @@ from small_samples import Row, present, samples_of
 from test_update import STEP, Imitator, Learner, once, token_entropies, token_logprobs
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
-from rlvr_cli.algorithm.kinds import (
-    KL,
-    KLControl,
-)
+from rlvr_cli.algorithm.kinds import KLControl
+from rlvr_cli.algorithm.kl import KL
 from rlvr_cli.algorithm.loss import has_gradient
 from rlvr_cli.model.policy import shard_module
 from rlvr_cli.ranks.group import full_tensor, is_first

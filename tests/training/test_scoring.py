@@ -9,7 +9,9 @@ from small_models import random_model
 from small_samples import Row, rows_of, samples_of
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import KL, Critic, Gae
+from rlvr_cli.algorithm.kinds import Critic
+from rlvr_cli.algorithm.kl import KL
+from rlvr_cli.algorithm.token_advantage import Gae
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.policy import Policy
 from rlvr_cli.training.scoring import add_logprobs

@@ -16,19 +16,11 @@ from transformers import PreTrainedModel
 
 from rlvr_cli.algorithm.advantage import with_advantages
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
-from rlvr_cli.algorithm.kinds import (
-    KL,
-    Critic,
-    FixedReference,
-    Gae,
-    GeometricMask,
-    KLControl,
-    MaskOverlong,
-    Return,
-    Unclipped,
-)
+from rlvr_cli.algorithm.kinds import Critic, FixedReference, GeometricMask, KLControl, MaskOverlong
+from rlvr_cli.algorithm.kl import KL
 from rlvr_cli.algorithm.loss import rejected
-from rlvr_cli.algorithm.objective import LossDenominators
+from rlvr_cli.algorithm.objective import LossDenominators, Unclipped
+from rlvr_cli.algorithm.token_advantage import Gae, Return
 from rlvr_cli.core.errors import EngineError
 from rlvr_cli.model import policy as models
 from rlvr_cli.model.adapter import add_adapter, merged_parameters, trained

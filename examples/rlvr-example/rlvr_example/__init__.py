@@ -1,1 +1,1 @@
-"""A reward, a problem set and an algorithm of one's own for rlvr."""
+"""A custom reward, problem set and algorithm for rlvr."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.core.errors import EngineError, UserError
-from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds, Unfinished
 from rlvr_cli.model.forward import Sample, own_logprobs
 
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ FinishedGroup = tuple[int, list[Completion]]
 """The index of a prompt, and its G completions."""
 CompletionStream = Generator[FinishedGroup]
 """Groups as they finish, in any order."""
+Extensions = Generator[tuple[int, Completion]]
+"""The next tokens of responses, each with the index of its response. A `length` says that the limit
+of the call was reached."""
 NamedTensors = Iterable[tuple[str, Tensor]]
 """Weights by name."""
 SEQUENCES = 512
@@ -32,6 +35,8 @@ class Engine:
 
     name: str
     """The name of the library that samples, as it is imported."""
+    has_adapter = False
+    """Whether weights come as the matrices of an adapter, which are not merged."""
 
     def generate(
         self,
@@ -46,6 +51,21 @@ class Engine:
         what else is sampled at the same time. Closing the stream gives up unfinished groups. Raises
         UserError for a prompt without a token, for one that leaves no room for `max_tokens`, and
         for probabilities that are not finite.
+        """
+        raise NotImplementedError
+
+    def extend(
+        self,
+        responses: Sequence[Unfinished],
+        params: SamplingParams,
+        tokens: int,
+        listener: Listener | None = None,
+    ) -> Extensions:
+        """Yield (index, its next tokens) of every response as it has them, in any order.
+
+        They are `tokens` more at most, and `params.max_tokens` in all. Each depends on the response
+        alone: keys and values are computed again, and its random stream goes on at its position.
+        Raises UserError as `generate` does.
         """
         raise NotImplementedError
 
@@ -74,6 +94,11 @@ def refuse_prompts(prompts: Sequence[TokenIds], max_tokens: int, context: int) -
                 f"response of {max_tokens} is more than the engine's context of {context}; lower "
                 "--max-tokens or leave the prompt out"
             )
+
+
+def refuse_responses(responses: Sequence[Unfinished], max_tokens: int, context: int) -> None:
+    """Raise UserError naming the first prompt whose response has no room."""
+    refuse_prompts([response.prompt.token_ids for response in responses], max_tokens, context)
 
 
 def not_finite(precision: str) -> UserError:

@@ -3,7 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import torch
@@ -15,16 +15,18 @@ from transformers import (
     StoppingCriteriaList,
 )
 
-from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds, Unfinished
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.packing import attention_sizes, send
 from rlvr_cli.rollout.engines.base import (
     CompletionStream,
     Engine,
+    Extensions,
     FinishedGroup,
     Listener,
     NamedTensors,
     refuse_prompts,
+    refuse_responses,
 )
 from rlvr_cli.rollout.engines.decoding import GroupCache, compacted, quick_layers
 from rlvr_cli.rollout.engines.sampling import TokenCollector, TokenTransfer, sample_tokens, uniform
@@ -36,12 +38,35 @@ _COMPACT_BELOW = 0.9
 costs about as much as a step."""
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Where the rows of a decoding batch begin and end, a number a row."""
+
+    context: list[int]
+    """The number of the prompt that it follows."""
+    position: list[int]
+    """The number of its first token in its random stream."""
+    limit: list[int]
+    """The most tokens that it gets."""
+
+    @classmethod
+    def of_groups(cls, prompts: int, params: SamplingParams) -> "_Rows":
+        """Return the rows of new responses, `params.samples` for each prompt."""
+        G = params.samples
+        return cls(
+            context=[p for p in range(prompts) for _ in range(G)],
+            position=[0] * (prompts * G),
+            limit=[params.max_tokens] * (prompts * G),
+        )
+
+
 class TransformersEngine(Engine):
     """An engine on `model`, which may be the trainer's own: then the weights are always current.
 
     `vocab_size` is the tokenizer's, beyond which no id is sampled. `kv_budget_mb` bounds the keys
     and values of the rows that are decoded together (at least one). If `forward` is not packed, the
-    model keeps its own kind of cache, and every response has its own prefill.
+    model keeps its own kind of cache, and every response has its own prefill. A model that
+    `has_adapter` of its own gets the matrices of the trainer's.
     """
 
     name = "transformers"
@@ -53,8 +78,10 @@ class TransformersEngine(Engine):
         stop_ids: TokenIds,
         kv_budget_mb: int,
         forward: Forward = PACKED,
+        has_adapter: bool = False,
     ) -> None:
         self.model = model
+        self.has_adapter = has_adapter
         self.vocab_size = vocab_size
         self.forward = forward
         self.stop_ids = tuple(stop_ids)
@@ -96,6 +123,36 @@ class TransformersEngine(Engine):
                     if len(groups[p]) == params.samples:
                         yield p, groups.pop(p)
 
+    def extend(
+        self,
+        responses: Sequence[Unfinished],
+        params: SamplingParams,
+        tokens: int,
+        listener: Listener | None = None,
+    ) -> Extensions:
+        """Extend as `Engine.extend` says. Responses of similar length are decoded together."""
+        refuse_responses(responses, params.max_tokens, self.context)
+        contexts = [response.context for response in responses]
+        order = sorted(range(len(responses)), key=lambda r: len(contexts[r]))
+        alone = replace(params, samples=1)
+        while order:
+            longest = len(contexts[order[-1]]) + tokens
+            batch = order[: max(1, self.kv_tokens // longest)]
+            if not self.forward.packed:  # as in `generate`
+                batch = [r for r in batch if len(contexts[r]) == len(contexts[batch[0]])]
+            order = order[len(batch) :]
+            # The beginnings of a group have one context, whose keys are computed once.
+            prompts = list(dict.fromkeys(contexts[r] for r in batch))
+            number = {context: p for p, context in enumerate(prompts)}
+            rows = _Rows(
+                context=[number[contexts[r]] for r in batch],
+                position=[responses[r].position for r in batch],
+                limit=[min(tokens, params.max_tokens - responses[r].position) for r in batch],
+            )
+            seeds = [responses[r].seed for r in batch]
+            for row, (completion,) in self._decode(prompts, alone, seeds, listener, rows):
+                yield batch[row], completion
+
     def sync_weights(self, named_parameters: NamedTensors) -> None:
         parameters = dict(self.model.named_parameters())
         with torch.no_grad():
@@ -110,16 +167,24 @@ class TransformersEngine(Engine):
         params: SamplingParams,
         seeds: Sequence[int],
         listener: Listener | None,
+        starts: _Rows | None = None,
     ) -> Iterator[FinishedGroup]:
+        """Yield groups of `params.samples` rows as they finish, each with its number.
+
+        There is a group for each seed, and the prompts are sorted by length. Without `starts` there
+        is one for each prompt, which begins there.
+        """
         device = self.model.device
         G = params.samples
+        starts = starts or _Rows.of_groups(len(prompts), params)
+        longest = max(starts.limit)
         precision = str(self.model.dtype).removeprefix("torch.")
         stop_ids = set(self.stop_ids)
-        collector = TokenCollector(len(prompts), params, stop_ids, listener, precision)
+        collector = TokenCollector(len(seeds), params, stop_ids, listener, precision, starts.limit)
         row_seeds = [seed + i for seed in seeds for i in range(G)]
         if not self.forward.packed:
-            group_rows = [list(prompt) for prompt in prompts for _ in range(G)]
-            yield from self._decode_with_model_cache(group_rows, row_seeds, params, collector)
+            contexts = [list(prompts[p]) for p in starts.context]
+            yield from self._decode_with_model_cache(contexts, row_seeds, starts, params, collector)
             return
         # Keys and values of every prompt but its last token, padded on the right: in a causal model
         # later tokens never change earlier ones, and decoding masks the padding out.
@@ -135,17 +200,18 @@ class TransformersEngine(Engine):
                 input_ids=ids.to(device), past_key_values=part_cache, use_cache=True
             )
             cache.append(part_cache)
-        group_B = torch.arange(len(prompts), device=device).repeat_interleave(G)
-        cache.start(group_B, lengths_P - 1, params.max_tokens)
-        steps_T = torch.arange(params.max_tokens, device=device)
-        uniform_BT = uniform(torch.tensor(row_seeds, device=device)[:, None], steps_T)
-        token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[group_B]
-        position_B = lengths_P[group_B] - 1
+        context_B = send(torch.tensor(starts.context), device)
+        cache.start(context_B, lengths_P - 1, longest)
+        first_B1 = send(torch.tensor(starts.position), device)[:, None]
+        steps_BT = first_B1 + torch.arange(longest, device=device)
+        uniform_BT = uniform(torch.tensor(row_seeds, device=device)[:, None], steps_BT)
+        token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[context_B]
+        position_B = lengths_P[context_B] - 1
         # The CPU reads a GPU's tokens while the GPU computes the next ones. So rows that have ended
         # leave a token late, and what is sampled for them meanwhile is not read.
-        rows = list(range(len(group_B)))
+        rows = list(range(len(context_B)))
         transfers = deque[tuple[list[int], TokenTransfer]]()
-        for step in range(params.max_tokens):
+        for step in range(longest):
             if self.quick is not None:
                 logits_BV = self.quick.logits(token_B, position_B + step, cache)
             else:
@@ -183,8 +249,9 @@ class TransformersEngine(Engine):
 
     def _decode_with_model_cache(
         self,
-        rows: list[list[int]],
+        contexts: list[list[int]],
         seeds: list[int],
+        starts: _Rows,
         params: SamplingParams,
         collector: TokenCollector,
     ) -> list[FinishedGroup]:
@@ -193,15 +260,16 @@ class TransformersEngine(Engine):
         The cache may be of recurrent states, sliding windows or sinks. The groups are (prompt
         index, completions) in the order in which they ended.
         """
-        ids = torch.tensor(rows, device=self.model.device)
+        ids = torch.tensor(contexts, device=self.model.device)
         seeds_B = torch.tensor(seeds, device=self.model.device)
+        first_B = torch.tensor(starts.position, device=self.model.device)
         done_B = torch.zeros_like(seeds_B, dtype=torch.bool)
-        every_row = range(len(rows))
+        every_row = range(len(contexts))
         finished: list[FinishedGroup] = []
 
         def sample_token(input_ids: Tensor, scores: Tensor) -> Tensor:
             """Sample each row's token by its seed, and leave `generate` no other choice."""
-            uniform_B = uniform(seeds_B, input_ids.shape[1] - ids.shape[1])
+            uniform_B = uniform(seeds_B, first_B + input_ids.shape[1] - ids.shape[1])
             token_B, logprob_B = sample_tokens(
                 scores[:, : self.vocab_size], uniform_B, params.temperature, params.top_p
             )
@@ -211,7 +279,10 @@ class TransformersEngine(Engine):
 
         # The model's own settings (penalties, top-k) must not change the distribution.
         settings = GenerationConfig(
-            max_new_tokens=params.max_tokens, do_sample=False, pad_token_id=0, eos_token_id=None
+            max_new_tokens=max(starts.limit),
+            do_sample=False,
+            pad_token_id=0,
+            eos_token_id=None,
         )
         with patch.object(self.model, "generation_config", settings):
             self.model.generate(

@@ -138,10 +138,12 @@ class TokenCollector:
         stop_ids: set[int],
         listener: Listener | None,
         precision: str = "float32",
+        limits: Sequence[int] | None = None,
     ) -> None:
         self.precision = precision
         self.samples = params.samples
-        self.max_tokens = params.max_tokens
+        self.limits = limits or [params.max_tokens] * (P * params.samples)
+        """The most tokens of each row."""
         self.stop_ids = stop_ids
         self.listener = listener
         self.token_ids: list[list[int]] = [[] for _ in range(P * self.samples)]
@@ -165,7 +167,7 @@ class TokenCollector:
             self.logprobs[row].append(logprob)
             if self.listener is not None:
                 self.listener(token)
-            if token in self.stop_ids or len(self.token_ids[row]) == self.max_tokens:
+            if token in self.stop_ids or len(self.token_ids[row]) == self.limits[row]:
                 self.ended.add(row)
                 p = row // self.samples
                 self.unfinished[p] -= 1

@@ -8,8 +8,9 @@ import random
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -23,19 +24,23 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, writing
+from rlvr_cli.core.seeds import continued_seed
 from rlvr_cli.core.text import first_line
-from rlvr_cli.core.types import Completion, SamplingParams, TokenIds
+from rlvr_cli.core.types import Completion, SamplingParams, TokenIds, Unfinished
+from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.loading import default_device
 from rlvr_cli.model.pretrained import first_names
-from rlvr_cli.ranks.group import is_joined, world
+from rlvr_cli.ranks.group import full_tensor, is_joined, world
 from rlvr_cli.rollout.engines.base import (
     SEQUENCES,
     CompletionStream,
     Engine,
+    Extensions,
     Listener,
     NamedTensors,
     not_finite,
     refuse_prompts,
+    refuse_responses,
 )
 
 _BATCH_TOKENS = 8192
@@ -175,7 +180,7 @@ class VllmEngine(Engine):
 
         try:
             with patch.object(vllm_model, "load_weights", load_weights):
-                self.sync_weights(model.named_parameters())
+                self.sync_weights(merged_parameters(model))
         except (KeyError, ValueError, AttributeError, AssertionError) as error:
             raise UserError(
                 f"--engine vllm: vLLM has no place for a weight of {type(model).__name__} "
@@ -198,10 +203,50 @@ class VllmEngine(Engine):
     ) -> CompletionStream:
         """Generate as `Engine.generate` says. Closing the stream aborts unfinished requests."""
         refuse_prompts(prompts, params.max_tokens, self.context)
+        requests = [self.request(params, seed) for seed in seeds]
+        with closing(self._finished(prompts, requests, listener)) as finished:
+            for p, outputs in finished:
+                group = [_completion(o, params.temperature, self._precision) for o in outputs]
+                if params.temperature == 0:  # all are equal, so only one was sampled
+                    group *= params.samples
+                yield p, group
+
+    def extend(
+        self,
+        responses: Sequence[Unfinished],
+        params: SamplingParams,
+        tokens: int,
+        listener: Listener | None = None,
+    ) -> Extensions:
+        """Extend as `Engine.extend` says, by requests of their own with seeds of their own.
+
+        A generator cannot be put where another stood, so each continuation has a new one, whose
+        seed is a function of the response's and its position.
+        """
+        refuse_responses(responses, params.max_tokens, self.context)
+        # Keys that decoding left differ from computed ones by rounding, and a resumed run has none.
+        self._drop_keys()
+        requests = []
+        for response in responses:
+            limit = min(tokens, params.max_tokens - response.position)
+            part = replace(params, samples=1, max_tokens=limit)
+            requests.append(self.request(part, continued_seed(response.seed, response.position)))
+        contexts = [response.context for response in responses]
+        with closing(self._finished(contexts, requests, listener)) as finished:
+            for r, (output,) in finished:
+                yield r, _completion(output, params.temperature, self._precision)
+
+    def _finished(
+        self, contexts: Sequence[TokenIds], params: Sequence[Any], listener: Listener | None
+    ) -> Generator[tuple[int, Sequence[Any]]]:
+        """Yield (index, vLLM's outputs) of each context as it is finished. `params` are vLLM's.
+
+        Closing it aborts what is not finished.
+        """
         core = self.llm.llm_engine
         requests = self.llm.enqueue(
-            [{"prompt_token_ids": list(prompt)} for prompt in prompts],
-            [self.request(params, seed) for seed in seeds],
+            [{"prompt_token_ids": list(context)} for context in contexts],
+            params,
             use_tqdm=False,
         )
         prompt_index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
@@ -219,14 +264,7 @@ class VllmEngine(Engine):
                                 listener(token)
                             tokens_heard[response] = len(sample.token_ids)
                     if output.finished:
-                        p = prompt_index.pop(output.request_id)
-                        group = [
-                            _completion(o, params.temperature, self._precision)
-                            for o in output.outputs
-                        ]
-                        if params.temperature == 0:  # all are equal, so only one was sampled
-                            group *= params.samples
-                        yield p, group
+                        yield prompt_index.pop(output.request_id), output.outputs
         finally:
             torch.set_num_threads(threads)
             if prompt_index:
@@ -252,7 +290,7 @@ class VllmEngine(Engine):
 
         def weights_for_vllm() -> Iterator[tuple[str, Tensor]]:
             for name, parameter in named_parameters:
-                tensor = parameter.detach()
+                tensor = full_tensor(parameter.detach())
                 if name in self._has_row_per_id:
                     tensor = tensor[: self._vocab_size]
                 for alias in self._names.get(name, [name]):
@@ -263,8 +301,12 @@ class VllmEngine(Engine):
             torch.cuda.empty_cache()
             self.llm.wake_up(tags=["weights"])
         self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights_for_vllm()})
+        self._drop_keys()
+
+    def _drop_keys(self) -> None:
+        """Drop keys and values of earlier responses."""
         if not self.llm.reset_prefix_cache():
-            raise RuntimeError("weights were pushed while responses were being generated")
+            raise RuntimeError("keys were dropped while responses were being generated")
 
     def sleep(self) -> None:
         """Drop weights, keys and values on a GPU. Call `sync_weights` before `wake`."""

@@ -1,4 +1,4 @@
-"""Put functions of the user's own into the tables of the built-in ones, once they were tried.
+"""Put custom functions into the tables of the built-in ones, once they were tried.
 
 They run in the trainer's process, on its tensors, without the limits that rewards have.
 """
@@ -14,11 +14,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from rlvr_cli.algorithm.advantage import TOKEN_ADVANTAGES
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
 from rlvr_cli.algorithm.group_filter import FILTERS
-from rlvr_cli.algorithm.kinds import OwnAdvantage
+from rlvr_cli.algorithm.kinds import CustomAdvantage
 from rlvr_cli.algorithm.kl import ESTIMATORS
 from rlvr_cli.algorithm.objective import (
     AGGREGATIONS,
@@ -27,6 +26,7 @@ from rlvr_cli.algorithm.objective import (
     LossInputs,
 )
 from rlvr_cli.algorithm.samples import to_samples
+from rlvr_cli.algorithm.token_advantage import TOKEN_ADVANTAGES
 from rlvr_cli.core.code import CodeError, UserFunction, error_in_words, find_function
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import ENTRY_POINTS, Values
@@ -43,7 +43,7 @@ Function = Callable[..., Any]
 
 
 class Part(NamedTuple):
-    """A choice of the algorithm that may be a function of the user's own."""
+    """A choice of the algorithm that may be a custom function."""
 
     call: str
     """How it is called and what it returns, in words."""
@@ -55,22 +55,22 @@ class Part(NamedTuple):
 
 
 def load_parts(algo: Algorithm) -> dict[str, str]:
-    """Load and try the user's functions that an algorithm names.
+    """Load and try the custom functions that an algorithm names.
 
     Each is added to the table of its choice. Return the SHA-256 of each file, by the choice.
 
     Raises UserError if one cannot be used, or is not the one that `sources` names.
     """
     sources = {}
-    for name, spec in algo.own_functions.items():
+    for name, spec in algo.custom_functions.items():
         part = part_of(algo, name)
         function = _within_time(name, spec, partial(_load, algo, part, name))
         part.table[spec] = _named_in_errors(function, name, spec)
         sources[name] = function.source
     if not algo.sources.items() <= sources.items():
         raise UserError(
-            f"algorithm.{' and '.join(sources)} {' '.join(algo.own_functions.values())}: not the "
-            "source that the run began with; put it back, or begin a new run with "
+            f"algorithm.{' and '.join(sources)} {' '.join(algo.custom_functions.values())}: not "
+            "the source that the run began with; put it back, or begin a new run with "
             "rlvr train --from"
         )
     return sources
@@ -97,7 +97,7 @@ def function_settings(algo: Algorithm, name: str) -> Values:
 def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
     """Find a function, and try it."""
     settings = function_settings(algo, name)
-    function = _find(algo.own_functions[name], name)
+    function = _find(algo.custom_functions[name], name)
     parameters = inspect.signature(function.call).parameters.values()
     names = [item.name for item in parameters][part.positional :]
     try:
@@ -108,7 +108,7 @@ def _load(algo: Algorithm, part: Part, name: str) -> UserFunction:
     try:
         part.attempt(function.call, settings)
         if part is PARTS["advantage"]:
-            OwnAdvantage.baselines[algo.own_functions[name]] = _has_baseline(
+            CustomAdvantage.baselines[algo.custom_functions[name]] = _has_baseline(
                 function.call, settings
             )
     except Exception as error:
@@ -375,4 +375,4 @@ PARTS: dict[str, Part] = {
         _try_filter,
     ),
 }
-"""The choices by name. The tables have the built-in functions and the user's."""
+"""The choices by name. The tables have the built-in functions and the custom ones."""
