@@ -25,7 +25,7 @@ from rlvr_cli.evaluation.result_dir import read_results
 from rlvr_cli.runs.stored import StoredTokens, read_steps, read_tokens
 from rlvr_cli.runs.track import Mirrors, check_trackers
 
-UNKNOWN_FATE = "filtered by a custom function"
+UNKNOWN_FATE = "filtered by custom code"
 """The fate of a group in a run whose filter is a custom function."""
 REASONS = {
     "correct": "{extracted} equals the gold answer {answer}",
