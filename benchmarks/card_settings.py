@@ -28,11 +28,13 @@ class Way(NamedTuple):
     against: str | None = None
 
 
+ADAPTER = ("--lora", "32", "--lr", "2e-4")
+"""An adapter with ten times the recipe's learning rate, as rlvr's default is."""
 WAYS = {
     "all weights": Way(()),
     "8-bit moments": Way(("--set", "optim.moments=8bit"), against="all weights"),
-    "adapter": Way(("--lora", "32")),
-    "NF4 base": Way(("--lora", "32", "--set", "lora.base=nf4"), against="adapter"),
+    "adapter": Way(ADAPTER),
+    "NF4 base": Way((*ADAPTER, "--set", "lora.base=nf4"), against="adapter"),
 }
 
 
