@@ -13,7 +13,7 @@ WIDEST = 100
 """Characters of a line at most, however wide the terminal is: longer ones are hard to read."""
 _NAME_WIDTH = 24
 """Characters of the first column, two for the indent among them. Longer names have a line."""
-_COMMANDS = ("train", "eval", "sample", "show", "ablate", "audit", "export", "doctor")
+_COMMANDS = ("train", "eval", "sample", "show", "ablate", "audit", "export", "serve", "doctor")
 """In the order in which people need them."""
 _GLUE = "\0"
 

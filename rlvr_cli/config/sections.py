@@ -383,6 +383,11 @@ class Config(Section):
                 f"rollout.partial with --algo {self.algo}, which samples no responses but reads "
                 "them from the data: leave rollout.partial out"
             )
+        if self.rollout.partial is not None and self.servers.urls:
+            raise ValueError(
+                "rollout.partial with --rollout-server: a server's responses end in the round in "
+                "which they began; leave one of the two out"
+            )
         if self.rollout.partial is not None and algo.surrogate.kind == "policy_gradient":
             raise ValueError(
                 "rollout.partial with algorithm.surrogate policy_gradient: tokens of earlier "

@@ -251,7 +251,7 @@ def test_a_run_goes_on_with_the_engine_it_began_with(tmp_path, monkeypatch):
     run = tmp_path / "run"
     result = CliRunner().invoke(app, small_run("--steps", "1", "--out", str(run), "-q"))
     assert result.exit_code == 0, result.stderr
-    monkeypatch.setattr(plan, "choose_engine", lambda asked: choose(asked, "0.32.0", None, True))
+    monkeypatch.setattr(plan, "choose_engine", lambda asked, _: choose(asked, "0.32.0", None, True))
     repeated = CliRunner().invoke(app, ["train", "--resume", str(run), "--steps", "2"])
     assert repeated.exit_code == 0, repeated.stderr
     assert "engine transformers (as set)" in repeated.stderr

@@ -33,7 +33,7 @@ TO_SPARE = 0.05
 def on_a_card(monkeypatch) -> None:
     """Let the machine have a card of 2022 with vLLM."""
     monkeypatch.setattr(plan, "usable_card", lambda: Card("NVIDIA GeForce RTX 4090", (8, 9)))
-    monkeypatch.setattr(plan, "choose_engine", lambda _: EngineChoice("vllm", "made"))
+    monkeypatch.setattr(plan, "choose_engine", lambda *_: EngineChoice("vllm", "made"))
 
 
 def planned(*assignments):

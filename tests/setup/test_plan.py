@@ -23,7 +23,7 @@ def planned(*settings: str):
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     """A machine with a GPU and a tested vLLM."""
-    monkeypatch.setattr(plan, "choose_engine", lambda asked: choose(asked, "0.32.0", None, True))
+    monkeypatch.setattr(plan, "choose_engine", lambda asked, _: choose(asked, "0.32.0", None, True))
     monkeypatch.setattr(plan, "usable_card", lambda: H100)
 
 

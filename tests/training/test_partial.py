@@ -244,6 +244,7 @@ def test_the_versions_of_a_response_stand_in_its_row_and_in_its_samples():
     [
         (("algo=sft",), "rollout.partial with --algo sft, which samples no responses"),
         (("algorithm.surrogate=policy_gradient", "algorithm.filter=none"), "policy_gradient"),
+        (("servers.urls=[http://127.0.0.1:9]",), "rollout.partial with --rollout-server"),
         (("rollout.partial.age=0",), "rollout.partial.age"),
         (("rollout.partial.tokens=0",), "rollout.partial.tokens"),
         (("rollout.partial.too_old=wait",), "rollout.partial.too_old"),
