@@ -2,10 +2,11 @@
 Contradictions that can still be written are refused by name."""
 
 from importlib import resources
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from rlvr_cli.algorithm.filters import GroupFilter, Mixed
 from rlvr_cli.algorithm.group_advantage import GroupNormalized
 from rlvr_cli.algorithm.kinds import (
     Advantage,
@@ -14,20 +15,18 @@ from rlvr_cli.algorithm.kinds import (
     Correction,
     Critic,
     CustomAdvantage,
-    CustomFilter,
     CustomSurrogate,
     GeometricMask,
     IterativeReference,
     MaskedWeights,
     MaskOverlong,
-    Mixed,
     SequenceMask,
     SoftOverlong,
     Surrogate,
     TruncatedWeights,
 )
 from rlvr_cli.algorithm.kl import KL
-from rlvr_cli.algorithm.objective import Clip
+from rlvr_cli.algorithm.objective import AGGREGATIONS, Clip
 from rlvr_cli.algorithm.token_advantage import Gae
 from rlvr_cli.core.settings import (
     CUSTOM,
@@ -42,7 +41,8 @@ from rlvr_cli.core.settings import (
 )
 from rlvr_cli.core.yaml_text import load_yaml
 
-Aggregation = Literal["token_mean", "sequence_mean", "sequence_sum", "constant_length"]
+_AGGREGATIONS = tuple(AGGREGATIONS)
+"""Those that are built in: custom ones enter the table when they are loaded."""
 
 
 class Algorithm(Section):
@@ -52,7 +52,7 @@ class Algorithm(Section):
     whiten: bool = False
     """Whether to whiten advantages over all tokens, after the returns are taken."""
     surrogate: Annotated[Surrogate, ByRegisteredKind()] = Clip()
-    aggregation: Aggregation | str = "token_mean"
+    aggregation: str = setting("token_mean", words=_AGGREGATIONS)
     """How the loss of a batch is averaged over its tokens and responses. FILE.py:NAME, MODULE:NAME
     or an entry point is a custom function."""
     aggregation_settings: Values = setting({})
@@ -85,7 +85,7 @@ class Algorithm(Section):
     positive_nll: float = Field(0.0, ge=0)
     """Coefficient of the mean of -log pi over the tokens of right responses, added to the
     loss."""
-    filter: Annotated[Mixed | CustomFilter, ByKind] | None = None
+    filter: Annotated[GroupFilter, ByRegisteredKind()] | None = None
     """Filter of dynamic sampling. None means that all groups train, sampled once."""
     overlong: Annotated[SoftOverlong | MaskOverlong, ByKind] | None = None
     """Treatment of responses that reach the longest length."""
@@ -100,7 +100,7 @@ class Algorithm(Section):
             choice = getattr(self, name)
             if isinstance(choice, CustomChoice):
                 functions[name] = choice.function
-        if self.aggregation not in get_args(Aggregation):
+        if self.aggregation not in _AGGREGATIONS:
             functions["aggregation"] = self.aggregation
         if self.kl is not None and self.kl.function is not None:
             functions["kl"] = self.kl.function
@@ -229,8 +229,7 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
     advantage = a.advantage.kind
     surrogate = a.surrogate.kind
     kl = a.kl
-    aggregations = get_args(Aggregation)
-    is_aggregation = a.aggregation in aggregations or "aggregation" in a.sources
+    is_aggregation = a.aggregation in _AGGREGATIONS or "aggregation" in a.sources
     is_on_policy = surrogate == "policy_gradient"  # its gradient is that of the present policy's
     uses_engine = a.old_logprobs == "engine"
     needs_sampling = a.filter is not None or a.correction is not None or uses_engine
@@ -252,7 +251,7 @@ def contradictions(a: Algorithm) -> list[tuple[bool, str]]:
         (
             not is_aggregation and not is_custom_function(a.aggregation, "aggregation"),
             f"algorithm.aggregation {a.aggregation!r:.40} is not known; choose from "
-            f"{', '.join(aggregations)}, FILE.py:NAME, MODULE:NAME or an entry point of "
+            f"{', '.join(_AGGREGATIONS)}, FILE.py:NAME, MODULE:NAME or an entry point of "
             f"{ENTRY_POINTS['aggregation']}",
         ),
         (

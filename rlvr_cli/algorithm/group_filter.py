@@ -18,21 +18,17 @@ The first six but `candidate` are properties of `core/types.py`.
 """
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from rlvr_cli.algorithm.choices import Algorithm
-from rlvr_cli.algorithm.kinds import GroupFilter, Mixed
+from rlvr_cli.algorithm.filters import FILTERS, GroupFilter, Mixed
 from rlvr_cli.algorithm.reward import length_penalty, shaped_reward
 from rlvr_cli.core.types import Group, R, Response, ResponseGroup, Rollout, are_different
 
 _LEAST_SHARE = 0.25
 """A refill never counts on a smaller share of groups that train than this, so it is never huge."""
-
-
-FILTERS: dict[str, Callable[..., bool]] = {"mixed": ResponseGroup.differs_in}
-"""Whether a group trains, from the group and the fields of the kind."""
 
 
 def passes(group: ResponseGroup[R], rule: GroupFilter) -> bool:

@@ -1,7 +1,7 @@
 """Declare choices with their kinds, so that no setting is without a meaning.
 
-The kinds of advantages, surrogates and KL estimators stand beside their functions, which `register`
-puts into a table (`token_advantage`, `group_advantage`, `objective`, `kl`).
+The kinds of advantages, surrogates, KL estimators and filters stand beside their functions, which
+`register` puts into a table (`token_advantage`, `group_advantage`, `objective`, `kl`, `filters`).
 """
 
 from typing import Annotated, ClassVar, Literal
@@ -194,36 +194,6 @@ class KLControl(Choice):
     kind: Literal["proportional", "doubling"]
     target: float = Field(gt=0)
     """Divergence to steer to, in nats a token. Ziegler et al. count a whole response's."""
-
-
-class GroupFilter(Choice):
-    """Dynamic sampling: only groups that differ in a metric train. The batch is refilled, and a
-    surplus is carried over to the next step."""
-
-    max_gen_batches: int = Field(4, ge=0)
-    """Most rounds of sampling per step to fill its batch. 0 means no limit."""
-    gen_batch_size: int | None = Field(None, ge=1)
-    """Number of problems that a round samples. None means as many as the batch will need."""
-    on_cap: Literal["train", "skip", "stop"] = "train"
-    """When the cap is reached: train on what there is, skip the update, or stop the run."""
-
-
-class Mixed(GroupFilter):
-    kind: Literal["mixed"] = "mixed"
-    metric: str = "auto"
-    """What differs: accuracy, reward or one by name. Auto means accuracy if math trains, else
-    reward."""
-
-    @property
-    def fields(self) -> dict[str, object]:
-        """Return what the filter's function takes."""
-        return {"metric": self.metric}
-
-
-class CustomFilter(CustomChoice, GroupFilter):
-    """A custom filter, called as those of `group_filter.FILTERS` are."""
-
-    kind: Literal["custom"] = "custom"
 
 
 class SoftOverlong(Choice):

@@ -281,16 +281,24 @@ class LossDenominators:
     right_tokens: int = 0
 
 
+AGGREGATIONS: dict[str, Callable[..., Tensor]] = {}
+"""Weights [B, T] whose sum with a per-token loss is that loss over the whole optimizer step.
+`mask` is that of one micro-batch, and responses without a token in it do not count."""
+
+
+@register(AGGREGATIONS)
 def token_mean(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / sum_i |o_i|: every token of the optimizer step counts alike. DAPO, eq. 12."""
     return mask / denominators.tokens
 
 
+@register(AGGREGATIONS)
 def sequence_mean(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / (B |o_i|): every response of the optimizer step counts alike. GRPO, eq. 3."""
     return mask / (denominators.responses * mask.sum(-1, keepdim=True).clamp_min(1))
 
 
+@register(AGGREGATIONS)
 def sequence_sum(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / B: the mean over responses of the sum over tokens, as in REINFORCE. For
     a response's ratio it is |o_i| times the surrogate, as in LUSPO, Liu et al. 2026,
@@ -298,19 +306,10 @@ def sequence_sum(mask: Tensor, denominators: LossDenominators) -> Tensor:
     return mask / denominators.responses
 
 
+@register(AGGREGATIONS)
 def constant_length(mask: Tensor, denominators: LossDenominators) -> Tensor:
     """Weigh by 1 / (B L), L the longest length for all. Dr. GRPO, arXiv:2503.20783, section 3.2."""
     return mask / (denominators.responses * denominators.max_tokens)
-
-
-AGGREGATIONS: dict[str, Callable[..., Tensor]] = {
-    "token_mean": token_mean,
-    "sequence_mean": sequence_mean,
-    "sequence_sum": sequence_sum,
-    "constant_length": constant_length,
-}
-"""Weights [B, T] whose sum with a per-token loss is that loss over the whole optimizer step.
-`mask` is that of one micro-batch, and responses without a token in it do not count."""
 
 
 def truncated_weight(log_weight: Tensor, mask: Tensor, cap: float) -> Tensor:

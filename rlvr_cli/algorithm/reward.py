@@ -11,12 +11,13 @@ from pydantic import field_validator
 
 from rlvr_cli.algorithm.choices import Algorithm
 from rlvr_cli.algorithm.kinds import SoftOverlong
-from rlvr_cli.core.settings import Section, setting
+from rlvr_cli.core.settings import Section, register, setting
 from rlvr_cli.core.types import WITHOUT_VERDICT, Group, Response
 from verifiers import Verdict, Verification
 
 MAJORITY = "majority"
-BUILT_IN = ("math", "format", "length", MAJORITY)
+BUILT_IN: dict[str, Callable[["RewardInputs"], float | None]] = {}
+"""The built-in rewards of a response by name, before their weights. None is no reward."""
 OBJECT = "function "
 """Begins the spec of a function object, which only a call from Python can give."""
 RewardObjects = Mapping[str, Callable[..., object]]
@@ -144,6 +145,46 @@ def reward(verification: Verification, correct: float = 1.0, wrong: float = -1.0
     return correct if verification.verdict is Verdict.CORRECT else wrong
 
 
+@dataclass(frozen=True)
+class RewardInputs:
+    """What a built-in reward of one response reads."""
+
+    config: RewardConfig
+    verification: Verification | None
+    length: float
+    """The response's share of the longest one."""
+    majority: float | None
+    """What a comparison of its group gives it."""
+
+
+@register(BUILT_IN, kind="math")
+def math_reward(inputs: RewardInputs) -> float | None:
+    """Return `reward` of the verdict."""
+    if inputs.verification is None:
+        return None
+    return reward(inputs.verification, inputs.config.correct, inputs.config.wrong)
+
+
+@register(BUILT_IN, kind="format")
+def format_reward(inputs: RewardInputs) -> float | None:
+    """Return the value of the format, 0 for a response without it."""
+    if inputs.verification is None:
+        return None
+    return inputs.config.format if inputs.verification.format_ok else 0.0
+
+
+@register(BUILT_IN, kind="length")
+def length_reward(inputs: RewardInputs) -> float | None:
+    """Return minus the response's share of the longest length."""
+    return -inputs.length
+
+
+@register(BUILT_IN, kind=MAJORITY)
+def majority_reward(inputs: RewardInputs) -> float | None:
+    """Return what the comparison of the group gives (`rewards.majority`)."""
+    return inputs.majority
+
+
 def by_verdict(group: Group) -> Group:
     """Return the group with its responses rewarded by their verdicts alone, as an evaluation
     does."""
@@ -170,13 +211,10 @@ def combine_rewards(
     its term out, with the other weights as they are, as in TRL; if it leaves none, the sum is None.
     In training length may cost more (`shaped_reward`), and so may the KL.
     """
-    built_in: dict[str, float | None] = {"length": -length, MAJORITY: majority}
-    if verification is not None:
-        built_in["math"] = reward(verification, config.correct, config.wrong)
-        built_in["format"] = config.format if verification.format_ok else 0.0
+    inputs = RewardInputs(config, verification, length, majority)
     values: dict[str, float] = {}
     for term in config.terms:
-        value = (user_values if term.is_user_code else built_in).get(term.name)
+        value = user_values.get(term.name) if term.is_user_code else BUILT_IN[term.spec](inputs)
         if value is not None:
             values[term.name] = value
     left_out = {name for name, value in user_values.items() if value is None}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
-from rlvr_cli.algorithm.kinds import Mixed
+from rlvr_cli.algorithm.filters import Mixed
 from rlvr_cli.algorithm.reward import RewardConfig
 from rlvr_cli.config.built_in import refused_template
 from rlvr_cli.config.parsing import read_field_paths, read_sources, read_system

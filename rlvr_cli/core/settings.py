@@ -2,7 +2,7 @@
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from importlib.metadata import entry_points
@@ -43,6 +43,8 @@ class Use:
     --resume. One that moves names a place, and may be edited in the run's config.yaml."""
     resets: str | None = None
     """Another setting that loses its value when this one is set."""
+    words: Collection[str] = ()
+    """The words that it can be besides the names of custom functions, if it is no choice."""
     parse: Callable[[Any], object] | None = None
     """Reads what the flag gives. None means that the setting's type says how."""
     refused_in_model: Callable[[str], str | None] | None = None
@@ -162,17 +164,22 @@ Table = dict[str, Callable[..., Any]]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def register(table: Table, choice: type[Choice], kind: str | None = None) -> Callable[[F], F]:
+def register(
+    table: Table, choice: type[Choice] | None = None, kind: str | None = None
+) -> Callable[[F], F]:
     """Return a decorator that puts a function into a table, and its kind into the choice's.
 
     `choice` is the class with the fields that the function takes by name. A class of several kinds
-    names the one that the function computes.
+    names the one that the function computes. A function without a choice has its own name.
     """
-    name = kind or choice.model_fields["kind"].default
+    if kind is None and choice is not None:
+        kind = choice.model_fields["kind"].default
 
     def add(function: F) -> F:
+        name = kind or function.__name__
         table[name] = function
-        choice.registered[name] = choice
+        if choice is not None:
+            choice.registered[name] = choice
         return function
 
     return add
@@ -233,13 +240,14 @@ def settings_of(
         if is_section(annotation) and not choices:
             yield from settings_of(annotation, f"{path}.", defaults=default)
             continue
+        use = replace(section.use, **(info.json_schema_extra or {}))  # type: ignore[arg-type]
         yield Setting(
             name=path,
             default=default.kind if isinstance(default, Choice) else default,
             meaning=_meaning(section, name, choices),
             annotation=annotation,
-            use=replace(section.use, **(info.json_schema_extra or {})),  # type: ignore[arg-type]
-            values=_words(annotation, choices),
+            use=use,
+            values=_words(annotation, choices) or tuple(use.words),
             kinds=section_kinds,
         )
         for kind in dict.fromkeys(choices.values()):

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.filters import FILTERS
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
-from rlvr_cli.algorithm.group_filter import FILTERS
 from rlvr_cli.algorithm.kinds import CustomAdvantage
 from rlvr_cli.algorithm.kl import ESTIMATORS
 from rlvr_cli.algorithm.objective import (

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from rlvr_cli.algorithm.filters import CustomFilter
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
 from rlvr_cli.algorithm.group_filter import candidates, trains
-from rlvr_cli.algorithm.kinds import CustomFilter
 from rlvr_cli.algorithm.reward import shaped_reward
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display

@@ -5,9 +5,10 @@ from dataclasses import replace
 import pytest
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, Algorithm
+from rlvr_cli.algorithm.filters import Mixed
 from rlvr_cli.algorithm.group_advantage import GroupNormalized
 from rlvr_cli.algorithm.group_filter import GroupBatch, is_uniform, trains, with_signal
-from rlvr_cli.algorithm.kinds import MaskOverlong, Mixed, SoftOverlong
+from rlvr_cli.algorithm.kinds import MaskOverlong, SoftOverlong
 from rlvr_cli.algorithm.reward import Reward, RewardConfig, reward
 from rlvr_cli.algorithm.samples import to_samples
 from rlvr_cli.core.types import Completion, Group, Problem, Prompt, Rollout

@@ -1,16 +1,16 @@
 """Kinds: each has a component that takes just its cells."""
 
 import inspect
-from typing import get_args
 
 import pytest
 
-from rlvr_cli.algorithm.choices import Aggregation, Algorithm
+from rlvr_cli.algorithm.choices import Algorithm
+from rlvr_cli.algorithm.filters import FILTERS
 from rlvr_cli.algorithm.group_advantage import GROUP_ADVANTAGES
 from rlvr_cli.algorithm.kl import CONTROLS, ESTIMATORS, KL
 from rlvr_cli.algorithm.objective import AGGREGATIONS, IMPORTANCE_CORRECTIONS, SURROGATES
 from rlvr_cli.algorithm.token_advantage import TOKEN_ADVANTAGES
-from rlvr_cli.core.settings import CUSTOM, kinds
+from rlvr_cli.core.settings import CUSTOM, kinds, settings_of
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,7 @@ from rlvr_cli.core.settings import CUSTOM, kinds
         (Algorithm, "surrogate", SURROGATES),
         (Algorithm, "importance_correction", {**IMPORTANCE_CORRECTIONS, "auto": None}),
         (Algorithm, "kl", ESTIMATORS),
+        (Algorithm, "filter", FILTERS),
         (KL, "control", CONTROLS),
     ],
 )
@@ -27,8 +28,9 @@ def test_every_kind_has_a_component(section, field, table):
     assert set(kinds(section.model_fields[field].annotation)) - {CUSTOM} == set(table)
 
 
-def test_every_aggregation_has_a_formula():
-    assert set(get_args(Aggregation)) == set(AGGREGATIONS)
+def test_the_words_of_aggregation_are_the_registered_functions():
+    (aggregation,) = [s for s in settings_of(Algorithm) if s.name == "aggregation"]
+    assert set(aggregation.values) == {function.__name__ for function in AGGREGATIONS.values()}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import yaml
 
 import rlvr_cli
 from rlvr_cli.algorithm.choices import ALGORITHMS
-from rlvr_cli.algorithm.kinds import Mixed, SoftOverlong
+from rlvr_cli.algorithm.filters import Mixed
+from rlvr_cli.algorithm.kinds import SoftOverlong
 from rlvr_cli.algorithm.objective import Cispo, Clip
 from rlvr_cli.config import (
     MODEL_SETTINGS,

@@ -8,8 +8,8 @@ from small_models import random_model
 from small_runs import made_figures
 
 from rlvr_cli.algorithm.choices import ALGORITHMS
+from rlvr_cli.algorithm.filters import Mixed
 from rlvr_cli.algorithm.group_filter import GroupBatch
-from rlvr_cli.algorithm.kinds import Mixed
 from rlvr_cli.core.step_figures import Rates, Seconds, TokenUse
 from rlvr_cli.model.adapter import add_adapter
 from rlvr_cli.training import throughput as module
