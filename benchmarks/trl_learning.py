@@ -65,14 +65,12 @@ def measure(directory: Path, model: Path) -> list[float]:
     """Return the share of right answers to each held-out problem."""
     out = directory / "result"
     shutil.rmtree(out, ignore_errors=True)
-    seconds_of(
-        [
-            *(sys.executable, "-m", "rlvr_cli", "eval", str(directory / "heldout.jsonl")),
-            *("--model", str(model), "--prompt", "plain", "-n", str(ANSWERS), "--quiet"),
-            *("--temperature", str(trl_real.RECIPE["rollout"]["temperature"]), "--top-p", "1"),
-            *("--max-tokens", str(trl_real.MAX_TOKENS), "--out", str(out)),
-        ]
-    )
+    temperature = trl_real.RECIPE["rollout"]["temperature"]
+    options = f"--prompt plain -n {ANSWERS} --temperature {temperature} --top-p 1"
+    options += f" --max-tokens {trl_real.MAX_TOKENS} --quiet"
+    command = [sys.executable, "-m", "rlvr_cli", "eval", str(directory / "heldout.jsonl")]
+    command += ["--model", str(model), "--out", str(out)]
+    seconds_of(command + options.split())
     right: dict[str, list[bool]] = {}
     for path in sorted((out / "responses").glob("*.jsonl")):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -83,23 +81,17 @@ def measure(directory: Path, model: Path) -> list[float]:
 
 def compare(directory: Path, trl_python: str, model: str, seed: int) -> dict:
     """Train on both sides with one seed, and return what each learned."""
-    run, peer = directory / f"ours-{seed}", directory / f"trl-{seed}"
+    run = directory / f"ours-{seed}"
+    peer = directory / f"trl-{seed}"
     for place in (run, peer):
         shutil.rmtree(place, ignore_errors=True)
-    train = str(directory / "train.jsonl")
-    ours_s = seconds_of(
-        [
-            *(sys.executable, "-m", "rlvr_cli", "train", train, "--model", model, "--quiet"),
-            *("--config", str(ROOT / "recipes" / "smollm2.yaml"), "--seed", str(seed)),
-            *("--set", "eval.source=null", "--out", str(run)),
-        ]
-    )
-    trl_s = seconds_of(
-        [
-            *(trl_python, str(Path(__file__)), str(directory), "--model", model),
-            *("--trl-side", str(seed), "--within", str(ours_s)),
-        ]
-    )
+    command = [sys.executable, "-m", "rlvr_cli", "train", str(directory / "train.jsonl")]
+    command += ["--config", str(ROOT / "recipes" / "smollm2.yaml"), "--model", model, "--quiet"]
+    command += ["--seed", str(seed), "--set", "eval.source=null", "--out", str(run)]
+    ours_s = seconds_of(command)
+    command = [trl_python, str(Path(__file__)), str(directory), "--model", model]
+    command += ["--trl-side", str(seed), "--within", str(ours_s)]
+    trl_s = seconds_of(command)
     kept = json.loads((peer / "kept.json").read_text(encoding="utf-8"))
     figures = {
         "seed": seed,
@@ -157,9 +149,9 @@ def table(directory: Path) -> None:
     for row in rows:
         for name, values in shares.items():
             values.append(sum(row[name]["right"]) / len(row[name]["right"]))
-        ours, trl, within = (values[-1] for values in shares.values())
         print(
-            f"| {row['seed']} | {ours:.3f} | {trl:.3f} | {within:.3f} (step "
+            f"| {row['seed']} | {shares['ours'][-1]:.3f} | {shares['trl'][-1]:.3f} | "
+            f"{shares['trl within'][-1]:.3f} (step "
             f"{row['trl within']['step']}) | {row['ours']['seconds']:.0f}, "
             f"{row['trl']['seconds']:.0f} |"
         )

@@ -117,7 +117,9 @@ def trl(directory: Path, path: str, groups: list[Group]) -> Moved:
         """Takes our tokens where it would sample."""
 
         def _generate(self, prompts: list) -> tuple:
-            prompt_ids, completion_ids, texts = [], [], []
+            prompt_ids = []
+            completion_ids = []
+            texts = []
             number: dict[str, int] = {}
             for prompt in prompts:
                 text = prompt[-1]["content"]
