@@ -31,13 +31,14 @@ _ANSWERS = 3
 
 def show_runs(runs: Sequence[Source], display: Display) -> None:
     """Show the curves of runs over each other, the settings in which they differ, and pass@1."""
-    histories = [run.metrics for run in runs]
-    for number, (run, history) in enumerate(zip(runs, histories, strict=True), 1):
+    curves = [run.curves for run in runs]
+    for number, (run, curve) in enumerate(zip(runs, curves, strict=True), 1):
         assert run.config is not None
+        history = run.metrics
         figures = [f"{len(history)} of {run.config.steps} steps"]
-        for name in held_out_names([history]):
+        for name in held_out_names([curve]):
             label = f"held out {name}".rstrip()
-            newest = points(history, measured_of(name))[-1:]
+            newest = points(curve, measured_of(name))[-1:]
             figures += [f"{label} {value:.3f} at step {step}" for step, value in newest]
         display.say(
             f"run {number}",
@@ -47,8 +48,8 @@ def show_runs(runs: Sequence[Source], display: Display) -> None:
         unreadable = history[-1].step - len(history) if history else 0
         if unreadable:
             display.warn(f"{run.path}/metrics.jsonl: {plural(unreadable, 'step')} cannot be read")
-    if any(histories):
-        print_curves(histories, display)
+    if any(curves):
+        print_curves(curves, display)
     if len(runs) > 1:
         display.table(settings_table(runs))
     display.table(pass_at_1_table(runs))

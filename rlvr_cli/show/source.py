@@ -1,7 +1,7 @@
 """Read runs and results from disk, also unfinished ones: settings, metrics, responses."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,9 @@ from rlvr_cli.algorithm.group_filter import candidates, trains
 from rlvr_cli.algorithm.reward import shaped_reward
 from rlvr_cli.config import Config, resolve, run_layer
 from rlvr_cli.console.display import Display
+from rlvr_cli.console.steps import with_ends
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.step_figures import HeldOut, StepFigures
+from rlvr_cli.core.step_figures import HeldOut, History, StepFigures
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import Problem, Response, ResponseGroup, by_key
 from rlvr_cli.data.rows import stored_responses
@@ -248,6 +249,18 @@ class Source:
         number = file.stem.removeprefix("held-out-step-")
         return f"at step {int(number)}" if number.isdecimal() else "after training"
 
+    @property
+    def curves(self) -> History:
+        """Return the steps of a run, with what was measured before the first and after the last."""
+        history = self.metrics
+        if not history:
+            return history
+        ends = {0: _as_in_a_step(self.held_out_figures(before_training=True))}
+        has_end = (self.path / "rollouts" / "held-out-after.jsonl").exists()
+        if has_end and not history[-1].held_out:
+            ends[history[-1].step] = _as_in_a_step(self.held_out_figures())
+        return with_ends(history, ends)
+
     def held_out_figures(self, before_training: bool = False) -> dict[str, HeldOut]:
         """Compute pass@1 of the held-out sets of a run that were measured."""
         sets = {}
@@ -298,6 +311,14 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
             mirrors.send_measured(history[-1].step, run.held_out_figures())
         if mirrors.close():
             display.result("tracked", f"{len(history)} steps of {run.path}: {', '.join(trackers)}")
+
+
+def _as_in_a_step(sets: Mapping[str, HeldOut]) -> dict[str, HeldOut]:
+    """Return held-out sets by their names in a step, where the first has an empty one."""
+    named = {}
+    for number, (name, figures) in enumerate(sets.items()):
+        named[name if number else ""] = figures
+    return named
 
 
 def grouped(responses: Iterable[Response]) -> Iterator[tuple[Response, ...]]:

@@ -91,6 +91,15 @@ def test_held_out_sets_are_compared_each_with_itself(tmp_path, capsys):
     assert "held out 0.500 at step 1, held out two 1.000 at step 1" in capsys.readouterr().out
 
 
+def test_the_curves_of_a_run_begin_before_its_first_step_and_end_after_its_last(tmp_path):
+    run = open_source(made_run(tmp_path / "a"))
+    rows = [made_row(f"h{n}", 0, "correct" if n < 3 else "wrong") for n in range(4)]
+    write_rows(run.path / "rollouts" / "held-out-before.jsonl", rows[2:])
+    write_rows(run.path / "rollouts" / "held-out-after.jsonl", rows)
+    measured = {figures.step: figures.measured for figures in run.curves}
+    assert (measured[0], measured[run.metrics[-1].step]) == (0.5, 0.75)
+
+
 def test_a_run_that_measured_nothing_since_its_first_step_says_so(tmp_path):
     run = open_source(made_run(tmp_path / "a"))
     (run.path / "rollouts" / "held-out-after.jsonl").unlink()
