@@ -19,6 +19,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
 
+import torch.distributed as dist
+
 from rlvr_cli.__main__ import main
 
 SHARED = (
@@ -73,6 +75,7 @@ class Fork:
             given.write(stdin.read_bytes() if isinstance(stdin, Path) else stdin)
             given.seek(0)
             target = os.open(stdout, os.O_WRONLY) if isinstance(stdout, str) else stdout
+            _leave_group()
             self.pid = os.fork()
             if self.pid == 0:
                 out = self._out.fileno() if target is None else target
@@ -129,6 +132,13 @@ def forked(command: Sequence[str], place: Path, stdin: bytes | Path = b"", **opt
 def _text(file: IO[bytes]) -> str:
     # The position is shared with the child, which writes there.
     return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode("utf-8", "replace")
+
+
+def _leave_group() -> None:
+    """Leave a group of processes that an earlier test joined: a fork has none of its threads, and
+    would wait for them."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _live(
