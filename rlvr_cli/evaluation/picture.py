@@ -25,6 +25,8 @@ from rlvr_cli.evaluation.curves import (
     smoothed,
 )
 
+BAND = "shaded: lowest to highest seed"
+"""What the pale areas are: no intervals, which the tables have."""
 COLORS = (
     "#1f77b4",
     "#d62728",
@@ -114,7 +116,9 @@ class Drawing:
         if not panels:
             names = ", ".join(panel.name for panel in self.panels)
             raise UserError(f"--panel {shortened(name)}: no such panel; there are {names}")
-        return replace(self, panels=panels)
+        drawn = {arm.color for panel in panels for arm in panel.arms if arm.grid}
+        legend = {arm: color for arm, color in self.legend.items() if color in drawn}
+        return replace(self, panels=panels, legend=legend)
 
 
 def drawing(
@@ -236,6 +240,8 @@ def _legend(figure: Drawing) -> str:
         f'<tspan fill="{color}" dx="{12 if number else 0}">▬ {escape(name)}</tspan>'
         for number, (name, color) in enumerate(figure.legend.items())
     ]
+    if figure.has_bands:
+        spans.append(f'<tspan fill="#666" dx="12">{BAND}</tspan>')
     return f'<text x="{LEFT}" y="17">{"".join(spans)}</text>'
 
 
@@ -308,7 +314,9 @@ def plotted(figure: Drawing, format: Literal["pdf", "png"]) -> bytes:
     if not can_draw_pdf():
         raise UserError(f"{format}: matplotlib draws it: pip install 'rlvr-cli[plot]'")
     import matplotlib
+    import matplotlib.artist
     import matplotlib.lines
+    import matplotlib.patches
     from matplotlib.figure import Figure as Canvas
 
     columns = max(1, min(COLUMNS, len(figure.panels)))
@@ -323,7 +331,7 @@ def plotted(figure: Drawing, format: Literal["pdf", "png"]) -> bytes:
         }
     ):
         canvas = Canvas(figsize=inches, layout="constrained")
-        handles = []
+        handles: list[matplotlib.artist.Artist] = []
         for number, panel in enumerate(figure.panels, 1):
             axes = canvas.add_subplot(rows, columns, number)
             axes.set_xlabel(panel.x_label)
@@ -349,9 +357,13 @@ def plotted(figure: Drawing, format: Literal["pdf", "png"]) -> bytes:
                 axes.plot(xs, means, color=arm.color, linewidth=1.5)
         for color in figure.legend.values():
             handles.append(matplotlib.lines.Line2D([], [], color=color, linewidth=2))
+        labels = list(figure.legend)
+        if figure.has_bands:
+            handles.append(matplotlib.patches.Patch(color="#888888", alpha=0.3, linewidth=0))
+            labels.append(BAND)
         canvas.legend(
             handles,
-            list(figure.legend),
+            labels,
             loc="outside upper left",
             ncols=len(handles),
             frameon=False,

@@ -71,6 +71,15 @@ def test_axes_have_the_range_of_the_data_with_round_marks(figure):
     assert {"steps", "pass@1", "0", "10", "0.4", "0.8"} <= set(map(str.strip, texts))
 
 
+def test_a_panel_alone_names_the_arms_that_are_in_it_and_what_is_shaded():
+    figure = drawing(SEEDS, "entropy", True, difference_curves(RUNS, "base"))
+    assert list(figure.only("steps").legend) == list(figure.legend)
+    (name,) = figure.only("difference").legend
+    assert name.startswith("arm")
+    assert "lowest to highest seed" in as_svg(figure)
+    assert "lowest to highest seed" not in as_svg(drawing(SEEDS, "entropy"))
+
+
 def test_what_is_measured_once_has_no_panel():
     once = {"base": [MeasuredRun(SEEDS["base"][0].measured, SEEDS["base"][0].steps[:1])]}
     assert [panel.name for panel in drawing(once, "entropy").panels] == [
