@@ -17,9 +17,8 @@ from pathlib import Path
 
 import additions
 import torch
-import yaml
 from torch import Tensor
-from trl_alike import ALIKE
+from trl_real import GROUP, MAX_TOKENS, PROMPTS, RECIPE, config
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from rlvr_cli.algorithm.advantage import with_advantages
@@ -36,15 +35,8 @@ from rlvr_cli.training.scoring import add_logprobs
 from rlvr_cli.training.update import Updater
 from verifiers import Verdict, verify
 
-ROOT = Path(__file__).parents[1]
-RECIPE = yaml.safe_load((ROOT / "recipes" / "smollm2.yaml").read_text(encoding="utf-8"))
-PROMPTS = RECIPE["rollout"]["prompts"]
-GROUP = RECIPE["rollout"]["samples"]
-MAX_TOKENS = RECIPE["rollout"]["max_tokens"]
 TEMPERATURE = RECIPE["rollout"]["temperature"]
 LR = RECIPE["optim"]["lr"]
-MICRO = 16
-"""TRL's responses in one pass."""
 
 
 @dataclass(frozen=True)
@@ -104,7 +96,7 @@ def trl(directory: Path, path: str, groups: list[Group]) -> Moved:
     """Take TRL's update on the same tokens."""
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOTrainer
 
     tokenizer = AutoTokenizer.from_pretrained(path, padding_side="left")
     policy = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
@@ -147,25 +139,10 @@ def trl(directory: Path, path: str, groups: list[Group]) -> Moved:
         return earned
 
     rows = [{"prompt": [{"role": "user", "content": text}]} for text in by_text]
-    args = GRPOConfig(
-        **ALIKE,
-        output_dir=str(directory),
-        loss_type="dr_grpo",
-        scale_rewards="none",
-        per_device_train_batch_size=MICRO,
-        gradient_accumulation_steps=PROMPTS * GROUP // MICRO,
-        num_generations=GROUP,
-        max_completion_length=MAX_TOKENS,
-        temperature=TEMPERATURE,
-        learning_rate=LR,
-        lr_scheduler_type="constant",
-        weight_decay=0.1,
-        max_steps=1,
-    )
     Replayed(
         model=policy,
         reward_funcs=paid,
-        args=args,
+        args=config(directory, steps=1),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
         callbacks=[Keep()],

@@ -15,6 +15,7 @@ import resource
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import smollm
 import yaml
@@ -26,6 +27,28 @@ PROMPTS, GROUP = RECIPE["rollout"]["prompts"], RECIPE["rollout"]["samples"]
 MAX_TOKENS = RECIPE["rollout"]["max_tokens"]
 MICRO = 16
 """Responses in one pass: 16 x 64 tokens with the prompt, which equals the recipe's micro_tokens."""
+
+
+def config(directory: Path, steps: int, **settings: object) -> Any:
+    """Return TRL's configuration of the recipe: the equations of Dr. GRPO, passes of equal size."""
+    from trl import GRPOConfig
+
+    return GRPOConfig(
+        **ALIKE,
+        output_dir=str(directory / "trl"),
+        loss_type="dr_grpo",
+        scale_rewards="none",
+        per_device_train_batch_size=MICRO,
+        gradient_accumulation_steps=PROMPTS * GROUP // MICRO,
+        num_generations=GROUP,
+        max_completion_length=MAX_TOKENS,
+        temperature=RECIPE["rollout"]["temperature"],
+        learning_rate=RECIPE["optim"]["lr"],
+        lr_scheduler_type="constant",
+        weight_decay=0.1,
+        max_steps=steps,
+        **settings,
+    )
 
 
 def train(
@@ -41,7 +64,7 @@ def train(
     import torch
     from datasets import Dataset
     from transformers import AutoModelForCausalLM, AutoTokenizer
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOTrainer
 
     from verifiers import Verdict, verify
 
@@ -63,23 +86,7 @@ def train(
         {"prompt": [{"role": "user", "content": problem.problem}], "answer": problem.answer}
         for problem in problems
     ]
-    args = GRPOConfig(
-        **ALIKE,
-        output_dir=str(directory / "trl"),
-        seed=seed,
-        loss_type="dr_grpo",
-        scale_rewards="none",
-        per_device_train_batch_size=MICRO,
-        gradient_accumulation_steps=PROMPTS * GROUP // MICRO,
-        num_generations=GROUP,
-        max_completion_length=MAX_TOKENS,
-        temperature=RECIPE["rollout"]["temperature"],
-        learning_rate=RECIPE["optim"]["lr"],
-        lr_scheduler_type="constant",
-        weight_decay=0.1,
-        max_steps=RECIPE["steps"],
-        shuffle_dataset=shuffle,
-    )
+    args = config(directory, RECIPE["steps"], seed=seed, shuffle_dataset=shuffle)
     policy = AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32)
     GRPOTrainer(
         model=policy,

@@ -1,7 +1,7 @@
 """Read runs and results from disk, also unfinished ones: settings, metrics, responses."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -255,20 +255,22 @@ class Source:
         history = self.metrics
         if not history:
             return history
-        ends = {0: _as_in_a_step(self.held_out_figures(before_training=True))}
+        ends = {0: self.held_out_figures(before_training=True)}
         has_end = (self.path / "rollouts" / "held-out-after.jsonl").exists()
         if has_end and not history[-1].held_out:
-            ends[history[-1].step] = _as_in_a_step(self.held_out_figures())
+            ends[history[-1].step] = self.held_out_figures()
         return with_ends(history, ends)
 
     def held_out_figures(self, before_training: bool = False) -> dict[str, HeldOut]:
-        """Compute pass@1 of the held-out sets of a run that were measured."""
+        """Compute pass@1 of the held-out sets of a run that were measured, by their names in a
+        step, where the first has an empty one."""
         sets = {}
-        for name, problems in self.held_out(before_training).items():
+        for number, (name, problems) in enumerate(self.held_out(before_training).items()):
             estimate = pass_estimate([problem.tally for problem in problems], 1)
             if estimate is not None:
                 low, high = estimate.interval
-                sets[name] = HeldOut(pass_at_1=estimate.value, low=low, high=high)
+                named = HeldOut(pass_at_1=estimate.value, low=low, high=high)
+                sets[name if number else ""] = named
         return sets
 
 
@@ -311,14 +313,6 @@ def send_to(trackers: Sequence[str], runs: Sequence[Source], display: Display) -
             mirrors.send_measured(history[-1].step, run.held_out_figures())
         if mirrors.close():
             display.result("tracked", f"{len(history)} steps of {run.path}: {', '.join(trackers)}")
-
-
-def _as_in_a_step(sets: Mapping[str, HeldOut]) -> dict[str, HeldOut]:
-    """Return held-out sets by their names in a step, where the first has an empty one."""
-    named = {}
-    for number, (name, figures) in enumerate(sets.items()):
-        named[name if number else ""] = figures
-    return named
 
 
 def grouped(responses: Iterable[Response]) -> Iterator[tuple[Response, ...]]:

@@ -40,16 +40,12 @@ def add_logprobs(
     picks_tokens = algo.top_entropy is not None
     needs_old = picks_tokens or (algo.needs_old_logprobs and not uses_engine_logprobs)
     if needs_old or proves_weights:
-        _add_trainer_logprobs(samples, scorer, picks_tokens)
+        samples.trainer_logprobs = _trainer_logprobs(samples, scorer, picks_tokens)
     if needs_old:
-        samples.old_logprobs = samples.trainer_logprobs
-        is_anchored = samples.anchored
-        if samples.trainer_logprobs is not None and not torch.equal(
-            is_anchored, samples.mask.bool()
-        ):
-            samples.old_logprobs = torch.where(
-                is_anchored, samples.trainer_logprobs, samples.rollout_logprobs
-            )
+        trainer_logprobs = samples.column("trainer_logprobs")
+        samples.old_logprobs = torch.where(
+            samples.anchored, trainer_logprobs, samples.rollout_logprobs
+        )
     if uses_engine_logprobs:
         samples.old_logprobs = samples.rollout_logprobs
     if reference is not None:
@@ -97,19 +93,19 @@ class Scorer:
         return sum_tensor(scores.cpu())  # the only point at which the GPU is waited for
 
 
-def _add_trainer_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> None:
-    """Fill `trainer_logprobs` by a pass over rows with anchored tokens, or over all with `entropy`
-    if needed."""
+def _trainer_logprobs(samples: Samples, scorer: Scorer, needs_entropy: bool) -> Tensor:
+    """Compute the trainer's log-probabilities by a pass over rows with anchored tokens, or over all
+    rows, with their `entropy` filled in, if needed."""
     has_anchored = samples.anchored.any(1)
     rows = [row for row in range(len(samples)) if needs_entropy or has_anchored[row]]
-    logprobs, entropy = scorer.score(
+    scores = scorer.score(
         samples,
         rows,
         lambda part: torch.stack(scorer.policy(part.inputs, needs_entropy)[:2]),
         columns=2,
     )
-    samples.trainer_logprobs = logprobs
-    samples.entropy = entropy if needs_entropy else None
+    samples.entropy = scores[1] if needs_entropy else None
+    return scores[0]
 
 
 def _add_values(samples: Samples, scorer: Scorer, critic: Critic, bootstraps: bool) -> None:

@@ -11,11 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import small_run
-from forked import forked
-from kill_resume import differences, kill_in_write
-
-from rlvr_cli.__main__ import main
+from killed_runs import killed_with_responses_under_way
 
 pytestmark = pytest.mark.skipif(util.find_spec("vllm") is None, reason="vLLM is not installed here")
 _PATIENCE = 120
@@ -174,19 +170,4 @@ def test_two_processes_with_a_vllm_each(rlvr, tmp_path):
 
 
 def test_killed_with_vllm_and_responses_under_way_it_is_the_unbroken_run(tmp_path):
-    """It dies in a write of its second step, with responses that go on."""
-    settings = ("rollout.partial=on", "checkpoint.every=1", "eval.limit=0")
-    words = [part for setting in settings for part in ("--set", setting)]
-    command = small_run("--algo", "grpo", "--steps", "3", "--engine", "vllm", *words)
-    whole = tmp_path / "whole"
-    run = tmp_path / "run"
-    assert forked([*command, "--out", str(whole)], tmp_path).rc == 0
-    lines = (whole / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(lines[0])["unfinished"] > 0
-    out = [*command, "--out", str(run)]
-    died = forked(out, tmp_path, program=lambda: (kill_in_write(40), main()))
-    assert died.rc == -signal.SIGKILL, died.err
-    assert list(run.glob("checkpoints/step-[12]"))
-    result = forked(["train", "--resume", str(run)], tmp_path)
-    assert result.rc == 0, result.err
-    assert differences(whole, run) == []
+    killed_with_responses_under_way(tmp_path, "vllm")

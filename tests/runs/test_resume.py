@@ -14,6 +14,7 @@ import yaml
 from conftest import TESTS_SEED, finished_command, quantizes, small_run
 from forked import Fork, forked
 from kill_resume import differences, kill_in_write
+from killed_runs import killed_with_responses_under_way
 from safetensors.torch import load, save
 from small_models import save_small_model
 from small_runs import repeatable
@@ -176,22 +177,7 @@ def test_killed_inside_three_writes_it_is_the_unbroken_run(finished_run, tmp_pat
 
 
 def test_killed_with_responses_under_way_it_is_the_unbroken_run(tmp_path):
-    """It dies in a write of its second step, with responses that go on."""
-    settings = ("rollout.partial=on", "checkpoint.every=1", "eval.limit=0")
-    words = [part for setting in settings for part in ("--set", setting)]
-    command = small_run("--algo", "grpo", "--steps", "3", "--engine", "transformers", *words)
-    whole = tmp_path / "whole"
-    run = tmp_path / "run"
-    assert forked([*command, "--out", str(whole)], tmp_path).rc == 0
-    lines = (whole / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(lines[0])["unfinished"] > 0
-    out = [*command, "--out", str(run)]
-    died = forked(out, tmp_path, program=lambda: (kill_in_write(40), main()))
-    assert died.rc == -signal.SIGKILL, died.err
-    assert list(run.glob("checkpoints/step-[12]"))
-    result = forked(["train", "--resume", str(run)], tmp_path)
-    assert result.rc == 0, result.err
-    assert differences(whole, run) == []
+    killed_with_responses_under_way(tmp_path, "transformers")
 
 
 @pytest.mark.slow

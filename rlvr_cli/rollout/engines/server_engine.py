@@ -5,7 +5,7 @@ import math
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from queue import Queue
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -432,12 +432,7 @@ class _Groups:
     def _bounded(self, server: RolloutServer) -> RolloutServer:
         """Return the server with the bound of a reply that holds a group."""
         tokens = self.params.samples * self.params.max_tokens
-        return RolloutServer(
-            endpoint=server.endpoint,
-            key_variable=server.key_variable,
-            timeout=server.timeout,
-            largest_reply=LARGEST_REPLY + _TOKEN_BYTES * tokens,
-        )
+        return replace(server, largest_reply=LARGEST_REPLY + _TOKEN_BYTES * tokens)
 
     def _order(self, p: int) -> list[RolloutServer]:
         """Return the servers to ask for a prompt: from its place on, those that fail last."""
