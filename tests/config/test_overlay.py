@@ -136,7 +136,7 @@ def test_each_foreign_name_in_the_tables_of_the_page_is_answered():
     named = [word for row in rows[1:] for cell in row for word in re.findall(r"`([^`]+)`", cell)]
     names = [re.split("[=,]", part)[0] for word in named for part in word.split(", ")]
     tried = [name for name in names if re.fullmatch(r"[a-z][\w.]+", name) and name.islower()]
-    assert {"beta", "norm_adv_by_std_in_grpo", "vllm_mode", "trainer.n_gpus_per_node"} <= {*tried}
+    assert {"beta", "norm_adv_by_std_in_grpo", "scale_rewards", "train_batch_size"} <= {*tried}
     assert [name for name in tried if foreign_answer(name) is None] == []
 
 

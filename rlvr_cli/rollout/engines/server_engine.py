@@ -423,11 +423,12 @@ class _Groups:
                 for p in numbers:
                     self.finished.put((p, await self._group(clients, p)))
 
-        workers = min(self.engine.settings.in_flight, len(self.prompts))
         try:
-            await asyncio.gather(*(work() for _ in range(workers)))
-        except Exception as error:
-            self.finished.put(error)
+            async with asyncio.TaskGroup() as workers:  # an error of one ends the others
+                for _ in range(min(self.engine.settings.in_flight, len(self.prompts))):
+                    workers.create_task(work())
+        except* Exception as errors:
+            self.finished.put(errors.exceptions[0])
 
     def _bounded(self, server: RolloutServer) -> RolloutServer:
         """Return the server with the bound of a reply that holds a group."""
