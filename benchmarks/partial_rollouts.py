@@ -32,6 +32,7 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.rollout.engines.sampling import TokenCollector
 from rlvr_cli.setup.plan import plan_for
 from rlvr_cli.setup.session import open_session
+from rlvr_cli.training.record import unwatched
 from rlvr_cli.training.trainer import Trainer
 
 SAMPLES, LONG_SHARE, TIMES_AS_LONG = 4, 0.1, 20
@@ -110,7 +111,7 @@ def rollout_phase(trainer: Trainer) -> tuple[int, float]:
     tokens = 0
     if trainer.in_flight is not None:
         trainer.in_flight.begin_step(trainer.weight_version)
-    _, groups = trainer._judged_groups(trainer.config.rollout.prompts)
+    _, groups = trainer._judged_groups(trainer.config.rollout.prompts, unwatched)
     tokens = sum(rollout.n_tokens or 0 for group in groups for rollout in group.rollouts)
     if trainer.in_flight is not None:
         tokens = trainer.in_flight.end_step().tokens_decoded

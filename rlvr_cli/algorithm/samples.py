@@ -36,8 +36,9 @@ class Samples:
     reward: Tensor
     """Of the whole response, shaped by its length if configured."""
     is_fresh: Tensor
-    """[B, T]: whether the weights at the start of this step sampled the token. False for a carried
-    response, and for the part of one that earlier weights sampled."""
+    """[B, T]: whether the newest weights that may sample for this step sampled the token: those at
+    its start or, with `rollout.ahead`, those of the step before. False for a carried response, and
+    for the part of one that earlier weights sampled."""
     is_cut_off: Tensor
     is_correct: Tensor
     """Whether the verdict is `correct`, whatever the reward."""
@@ -132,11 +133,12 @@ def to_samples(
     terms: Sequence[Reward] = (),
     tokenizer: "PreTrainedTokenizerBase | None" = None,
     weighs_older: bool = False,
+    ahead: int = 0,
 ) -> Samples:
     """Return the responses of the groups that may train as a batch. `terms` are the rewards, for an
     algorithm that normalizes each by itself. The tokenizer finds the tokens of rewards that were
     earned before the end. With `weighs_older` a correction weighs older tokens, so the trainer's
-    log-probabilities are their old ones too."""
+    log-probabilities are their old ones too. `ahead` is how many steps ahead a batch is sampled."""
     rollouts: list[Rollout] = []
     places: list[int] = []  # of each rollout's group
     for place, group in enumerate(groups):
@@ -153,6 +155,11 @@ def to_samples(
         ],
         T,
     ).long()
+    is_anchored = None
+    if weighs_older:
+        is_anchored = mask.bool()
+    elif ahead:
+        is_anchored = (versions == weight_version) & mask.bool()
     samples = Samples(
         prompt_ids=[groups[place].prompt.token_ids for place in places],
         response_ids=[completion.token_ids for completion in completions],
@@ -161,14 +168,14 @@ def to_samples(
         reward=torch.tensor(
             [shaped_reward(rollout, algo, max_tokens) for rollout in rollouts], dtype=torch.float64
         ),
-        is_fresh=(versions == weight_version) & mask.bool(),
+        is_fresh=(versions >= weight_version - ahead) & mask.bool(),
         is_cut_off=torch.tensor([c.finish_reason == "length" for c in completions]),
         is_correct=torch.tensor([rollout.is_correct for rollout in rollouts]),
         mask=mask,
         rollout_logprobs=_padded([completion.logprobs for completion in completions], T),
         token_figures=torch.zeros(*mask.shape, len(TOKEN_FIGURES)),
         versions=versions,
-        is_anchored=mask.bool() if weighs_older else None,
+        is_anchored=is_anchored,
         server=[completion.server for completion in completions],
     )
     if any(rollout.places for rollout in rollouts):

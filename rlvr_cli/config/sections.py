@@ -155,6 +155,10 @@ class RolloutConfig(Section):
     partial: PartialRollouts | None = setting(None, with_model=False)
     """Whether unfinished responses go on after the update (`on`). None means that a step waits for
     its longest response."""
+    ahead: int = setting(0, flag="--ahead", with_model=False, in_old_runs=0, ge=0, le=1)
+    """Steps by which sampling is ahead of training. 1 means that the batch of a step is sampled
+    while the step before trains, by the weights from before that update. Servers then sample beside
+    the update. An engine of this machine takes turns with it and gains nothing."""
     kv_budget_mb: int | None = setting(None, read_by=SAMPLING, with_model=False, ge=1)
     """Memory for keys and values of a batch, in MiB. None means 1024 on a CPU, and on a GPU what
     `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""
@@ -168,6 +172,11 @@ class RolloutConfig(Section):
     mismatch_limit: float = setting(0.1, with_model=False, gt=0)
     """Largest difference between engine and trainer in a step's mean log-probability, in nats per
     token. A larger one stops the run. With servers in float32 it is 0.001 at most, for each."""
+
+    @property
+    def trains_on_older(self) -> bool:
+        """Return whether older weights than those at its start sample for a step."""
+        return self.partial is not None or self.ahead > 0
 
     @property
     def round_tokens(self) -> int:
@@ -335,12 +344,12 @@ class Config(Section):
     def scores_alike(self) -> bool:
         """Return whether the engine's log-probabilities are the trainer's, up to rounding: both
         compute in float32, and no token of a batch is older than the step."""
-        return self.computes_alike and self.rollout.partial is None
+        return self.computes_alike and not self.rollout.trains_on_older
 
     @property
     def weighs_older(self) -> bool:
         """Return whether a correction weighs the tokens that older weights sampled."""
-        return self.rollout.partial is not None and self.algorithm.correction is not None
+        return self.rollout.trains_on_older and self.algorithm.correction is not None
 
     @property
     def mismatch_limit(self) -> float:
@@ -378,20 +387,21 @@ class Config(Section):
                 f"algorithm.advantage {algo.advantage.kind}: it compares the responses of a group; "
                 "sample 2 or more, with a group advantage"
             )
-        if self.rollout.partial is not None and algo.reads_responses:
+        older = "rollout.partial" if self.rollout.partial is not None else "rollout.ahead"
+        if self.rollout.trains_on_older and algo.reads_responses:
             raise ValueError(
-                f"rollout.partial with --algo {self.algo}, which samples no responses but reads "
-                "them from the data: leave rollout.partial out"
+                f"{older} with --algo {self.algo}, which samples no responses but reads them from "
+                f"the data: leave {older} out"
             )
         if self.rollout.partial is not None and self.servers.urls:
             raise ValueError(
                 "rollout.partial with --rollout-server: a server's responses end in the round in "
                 "which they began; leave one of the two out"
             )
-        if self.rollout.partial is not None and algo.surrogate.kind == "policy_gradient":
+        if self.rollout.trains_on_older and algo.surrogate.kind == "policy_gradient":
             raise ValueError(
-                "rollout.partial with algorithm.surrogate policy_gradient: tokens of earlier "
-                "weights are another policy's samples; use ratio or clip"
+                f"{older} with algorithm.surrogate policy_gradient: tokens of earlier weights are "
+                "another policy's samples; use ratio or clip"
             )
         learns_right = algo.advantage.is_likelihood or algo.positive_nll > 0
         if isinstance(algo.filter, Mixed) and algo.filter.metric in ("accuracy", "math", "format"):

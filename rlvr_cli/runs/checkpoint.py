@@ -28,6 +28,7 @@ from rlvr_cli.model.loading import DEFAULTS_FILE, LoadedModel, step_directories
 from rlvr_cli.model.pretrained import model_from_pretrained, stored_weights
 from rlvr_cli.ranks.group import by_the_first, full_tensor, is_first, shard_as
 from rlvr_cli.runs.summary import Progress
+from rlvr_cli.training.ahead import StoredBatch
 from rlvr_cli.training.state import State
 from rlvr_cli.training.trainer import Trainer
 
@@ -55,6 +56,8 @@ class StoredState(Stored):
     carried: list[CarriedGroup]
     open: list[StoredOpenGroup] = Field([])
     """Groups whose turn has not come. Only runs with partial rollouts have any."""
+    ahead: StoredBatch | None = Field(None)
+    """The batch of the next step. Only runs with `rollout.ahead` have one."""
     kl_coef: Finite
     mismatch: Finite | None = None
     optimizer: list[JsonObject]

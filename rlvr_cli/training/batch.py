@@ -36,7 +36,7 @@ class MicroBatch:
 
     @property
     def is_fresh(self) -> Tensor:
-        """Return which tokens the present weights sampled, bool [b, t]."""
+        """Return which tokens are fresh, bool [b, t]."""
         return self._tokens(self.samples.is_fresh)
 
     @property

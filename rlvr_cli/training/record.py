@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import torch
 
-from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.step_figures import (
     BatchFigures,
@@ -27,10 +26,15 @@ from rlvr_cli.core.types import Group, Response
 from rlvr_cli.evaluation.estimators import mean
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.setup.session import Session
+from rlvr_cli.training.ahead import SampledBatch
 from rlvr_cli.training.throughput import step_throughput
 
 Watch = Callable[[str, int, int, int], None]
 """A callback within a step: its phase, the units done, their total (0: unknown), their tokens."""
+
+
+def unwatched(phase: str, completed: int, total: int, tokens: int) -> None:
+    """Watch nothing."""
 
 
 def counter(watch: Watch, phase: str, total: int) -> Callable[[int, int], None]:
@@ -70,10 +74,6 @@ class StepRecord:
         self.processor_seconds = 0.0
         """Of all threads of this process, which other processes beside it hardly change."""
         self.memory: dict[str, float] = {}
-        self.rested = 0
-        """Problems that were passed over because they rest."""
-        self.uniform: list[bool] = []
-        """Whether the responses of each sampled group were equal (`is_uniform`)."""
         self.partial: PartialFigures | None = None
         """How responses went on. None in a run without partial rollouts."""
         self.scored = 0
@@ -88,12 +88,13 @@ class StepRecord:
         self.held_out_sets: Mapping[str, HeldOut] = {}
 
     @contextmanager
-    def phase(self, name: str, memory: str | None = None) -> Iterator[None]:
+    def phase(self, name: str, memory: str | None = None, judges: bool = False) -> Iterator[None]:
         """Add the time inside the block to the phase's seconds, and note the GPU's memory at its
-        end as `memory`. The time of verdicts and rewards has names of its own (`Session.clocks`).
+        end as `memory`. In a phase that `judges`, the time of verdicts and rewards has names of its
+        own (`Session.clocks`). Beside another phase it is none of the step's.
         """
         self.watch(name, 0, 0, 0)
-        clocks = self.session.clocks
+        clocks = self.session.clocks if judges else {}
         starts = {key: clock.seconds for key, clock in clocks.items()}
         start = time.perf_counter()
         processor_start = time.process_time()
@@ -113,18 +114,14 @@ class StepRecord:
                 free, total = torch.cuda.mem_get_info()  # of all processes
                 self.memory[memory] = (total - free) / GIB
 
-    def result(
-        self, step: int, batch: GroupBatch, n_carried: int, no_signal: str | None
-    ) -> StepResult:
-        """Return the step with its figures: what was sampled, what trained, how fast.
-
-        `n_carried` is how many groups wait for the next step.
-        """
+    def result(self, step: int, sampled_batch: SampledBatch, no_signal: str | None) -> StepResult:
+        """Return the step with its figures: what was sampled, what trained, how fast."""
+        batch = sampled_batch.groups
         plan = self.session.plan
         rest = None
         if plan.config.data.rest:
-            has_signal = [not is_uniform for is_uniform in self.uniform]
-            rest = RestFigures(rested=self.rested, groups_with_signal=mean(has_signal))
+            has_signal = [not is_uniform for is_uniform in sampled_batch.uniform]
+            rest = RestFigures(rested=sampled_batch.rested, groups_with_signal=mean(has_signal))
         sampled = rollout_metrics(batch.sampled, plan.answer_format != "any")
         seconds = Seconds(
             **self.seconds, step=sum(self.seconds.values()), processor=self.processor_seconds
@@ -152,7 +149,7 @@ class StepRecord:
                 rejected_share=self.rejected_share,
                 gen_batches=batch.gen_batches,
                 groups_trained=0 if no_signal else len(batch.groups),
-                groups_carried=n_carried,
+                groups_carried=sampled_batch.n_carried,
                 no_update=no_signal,
             ),
             rest=rest,

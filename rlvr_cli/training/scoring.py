@@ -61,6 +61,15 @@ def add_logprobs(
     return scorer.tokens
 
 
+@torch.no_grad()
+def score_all(samples: Samples, micro_tokens: int, policy: Policy) -> None:
+    """Fill the trainer's log-probabilities of all rows."""
+    scorer = Scorer(policy, micro_tokens)
+    (samples.trainer_logprobs,) = scorer.score(
+        samples, range(len(samples)), lambda part: policy(part.inputs, False).logprobs
+    )
+
+
 @dataclass
 class Scorer:
     """Runs models over rows of a batch, and counts the response tokens that pass."""

@@ -42,6 +42,8 @@ class TrainerValues:
     """Problems that rest: number, passes of the rest, first pass after it."""
     open: list[JsonObject] = field(default_factory=list)
     """Groups whose turn has not come (`open_groups_as_json`), in a run with partial rollouts."""
+    ahead: JsonObject | None = None
+    """The batch of the next step (`batch_as_json`), in a run with `rollout.ahead`."""
 
 
 @dataclass(frozen=True)

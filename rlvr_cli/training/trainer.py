@@ -1,6 +1,7 @@
 """The training loop, top to bottom."""
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -17,6 +18,7 @@ from rlvr_cli.core.carried import (
     open_groups_as_json,
     open_groups_from_json,
 )
+from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import Group, Label, Prompt, Response, by_key
 from rlvr_cli.data.problems import Draw, ProblemOrder
@@ -28,10 +30,17 @@ from rlvr_cli.evaluation.sampling import respond
 from rlvr_cli.evaluation.task import Task, carry_out
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
+from rlvr_cli.training.ahead import (
+    SampledBatch,
+    batch_as_json,
+    batch_from_json,
+    begin,
+    sample_probe,
+)
 from rlvr_cli.training.models import prepare_models
 from rlvr_cli.training.partial import InFlight
-from rlvr_cli.training.record import StepRecord, StepResult, Watch, counter
-from rlvr_cli.training.scoring import add_logprobs
+from rlvr_cli.training.record import StepRecord, StepResult, Watch, counter, unwatched
+from rlvr_cli.training.scoring import add_logprobs, score_all
 from rlvr_cli.training.state import TRAINER_VALUES, State, load_module, module_state
 from rlvr_cli.training.tokens import token_rows
 from rlvr_cli.training.update import Updater
@@ -74,6 +83,8 @@ class Trainer:
             self.in_flight = InFlight(session, prompts, self.order, partial_rollouts)
         self.carried_groups: list[Group] = []
         """Groups sampled beyond a step's batch, oldest first: the next batch begins with them."""
+        self.next_batch: SampledBatch | None = None
+        """The batch of the next step, if it is sampled ahead."""
         self.problems_digest = prompts_digest([*prompts, *held_out])
         self.step = 0
         self.weight_version = 0
@@ -81,7 +92,7 @@ class Trainer:
         """Whether weights and optimizer are as a finished step left them."""
         self.is_stopped = False
         """Whether the filter reached its cap and stopped the run."""
-        self.watch: Watch = lambda *_: None
+        self.watch: Watch = unwatched
 
     def train_steps(self, interruptible: Interruptible = nullcontext) -> Iterator[StepResult]:
         """Run up to `config.steps` steps, fewer if the filter reaches its cap and stops.
@@ -97,31 +108,20 @@ class Trainer:
         config = self.config
         algo = config.algorithm
         engine = self.session.engine
-        max_tokens = self.params.max_tokens
-        weightless = config.reward.weightless
         record = StepRecord(self.session, self.watch)
-        self.session.rewarder.step = step
-        with interruptible(), record.phase(self.responses_phase, memory="awake"):
-            batch = GroupBatch(
-                config.rollout.prompts, algo, self.carried_groups, weightless=weightless
-            )
-            rested_before = self.order.rested
-            if self.in_flight is not None:
-                self.in_flight.begin_step(self.weight_version)
-            while missing := batch.problems_needed():
-                draws, groups = self._judged_groups(missing)  # ROLLOUT and VERIFY
-                uniform = [is_uniform(group, algo, max_tokens, weightless) for group in groups]
-                self.order.note(draws, uniform)
-                record.uniform += uniform
-                batch.add(groups)  # FILTER: keep only the groups that train
-            self.carried_groups = batch.finish()
-            record.rested = self.order.rested - rested_before
+        probe = upcoming = None
+        with interruptible(), record.phase(self.responses_phase, memory="awake", judges=True):
+            sampled = self.next_batch or self._sample_batch(step, self.watch)  # ROLLOUT to FILTER
+            batch = sampled.groups
+            if config.rollout.ahead:  # the next batch, by the weights from before this update
+                probe = self._sample_probe(batch)
+                upcoming = self._begin_next(step, batch)
         samples = self.samples_of(batch.groups)
-        if self.in_flight is not None:
-            lag = samples.lag(self.weight_version)
-            record.partial = replace(self.in_flight.end_step(), lag=lag)
+        if sampled.partial is not None:
+            record.partial = replace(sampled.partial, lag=samples.lag(self.weight_version))
         no_signal = self._no_signal_reason(batch, samples)
-        if no_signal is None or self._still_updates(no_signal, samples):
+        updates = no_signal is None or self._still_updates(no_signal, samples)
+        if updates:
             with record.phase("sync", memory="asleep"):
                 engine.sleep()
             with record.phase("logprobs"):  # LOG-PROBABILITIES (old, reference) and critic values
@@ -133,9 +133,11 @@ class Trainer:
                     reference=self.reference,
                     critic=self.updater.critic,
                     uses_engine_logprobs=self.updater.uses_engine_logprobs,
-                    proves_weights=config.engine == "server",
+                    proves_weights=config.engine == "server" and probe is None,
                 )
-                self.updater.measure_mismatch(samples, step)
+                if probe is not None:
+                    score_all(probe, config.optim.micro_tokens, self.policy)
+                self.updater.measure_mismatch(samples if probe is None else probe, step)
             samples.is_rejected = rejected(samples, algo)  # CORRECTION for the engine's mismatch
             if samples.is_rejected is not None:
                 record.rejected_share = float(samples.is_rejected.double().mean())
@@ -152,10 +154,15 @@ class Trainer:
                 )
                 record.tokens = token_rows(batch, samples, self.session.policy.tokenizer)
             self.updater.optimizer.zero_grad()  # the next rollout needs the gradients' memory
+            record.passed = samples.passed_lengths
+        self.next_batch = None
+        if upcoming is not None:
+            with record.phase(self.responses_phase):  # what is left of the next batch
+                self.next_batch = upcoming.result()
+        if updates:
             with record.phase("sync"):  # SYNC: the new weights to the engine
                 self.session.push_weights()
                 engine.wake()
-            record.passed = samples.passed_lengths
             self.weight_version += 1
         self.is_between_steps = False
         self.is_stopped = batch.given_up == "stop"
@@ -165,7 +172,54 @@ class Trainer:
             record.held_out_sets = held_out_sets(evaluations)
         self.step = step
         self.is_between_steps = True
-        return record.result(step, batch, len(self.carried_groups), no_signal)
+        return record.result(step, sampled, no_signal)
+
+    def _sample_batch(self, step: int, watch: Watch) -> SampledBatch:
+        """Sample, judge and filter the batch of a step, with the weights that the engine has."""
+        config = self.config
+        algo = config.algorithm
+        weightless = config.reward.weightless
+        self.session.rewarder.step = step
+        batch = GroupBatch(config.rollout.prompts, algo, self.carried_groups, weightless=weightless)
+        sampled = SampledBatch(batch)
+        rested_before = self.order.rested
+        if self.in_flight is not None:
+            self.in_flight.begin_step(self.weight_version)
+        while missing := batch.problems_needed():
+            draws, groups = self._judged_groups(missing, watch)  # ROLLOUT and VERIFY
+            uniform = [
+                is_uniform(group, algo, self.params.max_tokens, weightless) for group in groups
+            ]
+            self.order.note(draws, uniform)
+            sampled.uniform += uniform
+            batch.add(groups)  # FILTER: keep only the groups that train
+        self.carried_groups = batch.finish()
+        sampled.n_carried = len(self.carried_groups)
+        sampled.rested = self.order.rested - rested_before
+        if self.in_flight is not None:
+            sampled.partial = self.in_flight.end_step()
+        return sampled
+
+    def _begin_next(self, step: int, batch: GroupBatch) -> Future[SampledBatch] | None:
+        """Begin to sample the batch after this step's, beside the update if servers sample. Return
+        None if there is no next step."""
+        if step == self.config.steps or batch.given_up == "stop":
+            return None
+        is_beside = self.config.engine == "server"
+        watch = unwatched if is_beside else self.watch
+        return begin(lambda: self._sample_batch(step + 1, watch), is_beside)
+
+    def _sample_probe(self, batch: GroupBatch) -> Samples:
+        """Sample a few tokens, by which `measure_mismatch` compares engine and trainer."""
+        groups = sample_probe(
+            self.session.sampler,
+            batch,
+            self.params,
+            self.config.seed,
+            self.weight_version,
+            servers=len(self.config.servers.urls or ()),
+        )
+        return self.samples_of(groups)
 
     def samples_of(self, groups: Sequence[Group]) -> Samples:
         """Return the responses of these groups that may train as a batch."""
@@ -177,18 +231,19 @@ class Trainer:
             terms=self.config.reward.terms,
             tokenizer=self.session.policy.tokenizer,
             weighs_older=self.config.weighs_older,
+            ahead=self.config.rollout.ahead,
         )
 
-    def _judged_groups(self, count: int) -> tuple[list[Draw], list[Group]]:
+    def _judged_groups(self, count: int, watch: Watch) -> tuple[list[Draw], list[Group]]:
         """Sample and judge responses to the next problems. Return the draws of these problems, and
         their groups, both in the order of the problems."""
         if self.in_flight is not None:
-            on_group = self._progress(0)
+            on_group = progress(watch, 0)
             return self.in_flight.take(count, self.weight_version, on_group)
         draws = self.order.draw(count)
         prompts = [self.prompts[problem] for _, problem in draws]
         stream = self._stream(prompts, draws)  # G responses per problem, lazily
-        return draws, self._verify(prompts, stream)  # pull and judge each group
+        return draws, self._verify(prompts, stream, watch)  # pull and judge each group
 
     def _stream(self, prompts: Sequence[Prompt], draws: Sequence[Draw]) -> CompletionStream:
         """Return a lazy stream of the prompts' responses, with a seed for each place in the order.
@@ -196,22 +251,12 @@ class Trainer:
         seeds = [response_seed(self.config.seed, "train", place) for place, _ in draws]
         return self.session.sampler.stream(prompts, self.params, seeds)
 
-    def _verify(self, prompts: list[Prompt], stream: CompletionStream) -> list[Group]:
+    def _verify(self, prompts: list[Prompt], stream: CompletionStream, watch: Watch) -> list[Group]:
         """Judge and reward responses as they come, and return the groups in the prompts' order."""
-        on_group = self._progress(len(prompts) * self.params.samples)
+        on_group = progress(watch, len(prompts) * self.params.samples)
         return self.session.sampler.judge(
             prompts, stream, self.session.rewarder, self.weight_version, on_group
         )
-
-    def _progress(self, total: int) -> Callable[[Group], None]:
-        """Return a function that tells the watch of a judged group. 0 is an unknown total."""
-        advance = counter(self.watch, "rollout", total)
-
-        def on_group(group: Group) -> None:
-            tokens = sum(rollout.n_tokens or 0 for rollout in group.rollouts)
-            advance(len(group.rollouts), tokens)
-
-        return on_group
 
     def _no_signal_reason(self, batch: GroupBatch, samples: Samples) -> str | None:
         """Return why the rewards do not train the policy. Return None if they do."""
@@ -280,7 +325,7 @@ class Trainer:
     def state_dict(self) -> State:
         """Return the state at the end of a step, without the policy's weights. The tensors are not
         copies: save them before the next update changes them."""
-        values = {
+        values: JsonObject = {
             "step": self.step,
             "weight_version": self.weight_version,
             "kl_coef": self.updater.kl_coef,
@@ -289,6 +334,8 @@ class Trainer:
             "resting": [[problem, *rest] for problem, rest in self.order.resting.items()],
             "carried": groups_as_json(self.carried_groups, self.prompts),
         }
+        if self.next_batch is not None:
+            values["ahead"] = batch_as_json(self.next_batch, self.prompts)
         if self.in_flight is not None:
             values["open"] = open_groups_as_json(self.in_flight.groups, self.prompts)
         state = State(values, {"torch_rng": torch.get_rng_state()}) | self.updater.state_dict()
@@ -309,8 +356,27 @@ class Trainer:
         self.carried_groups = groups_from_json(values.carried, self.prompts)
         if self.in_flight is not None:
             self.in_flight.groups = open_groups_from_json(values.open, self.prompts)
+        if values.ahead is not None:
+            self.next_batch = batch_from_json(
+                values.ahead,
+                self.prompts,
+                self.config.rollout.prompts,
+                self.config.algorithm,
+                self.config.reward.weightless,
+            )
         self.updater.load_state_dict(state)
         torch.set_rng_state(state.tensors["torch_rng"])  # loading may have used random numbers
         if self.reference is not None and self.config.algorithm.renewal:
             load_module("reference", self.reference.model, state.tensors)
         self.session.push_weights()
+
+
+def progress(watch: Watch, total: int) -> Callable[[Group], None]:
+    """Return a function that tells the watch of a judged group. 0 is an unknown total."""
+    advance = counter(watch, "rollout", total)
+
+    def on_group(group: Group) -> None:
+        tokens = sum(rollout.n_tokens or 0 for rollout in group.rollouts)
+        advance(len(group.rollouts), tokens)
+
+    return on_group

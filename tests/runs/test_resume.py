@@ -79,6 +79,9 @@ PRESETS = {
     "teacher, lora": ("algo=opd", "lora.rank=2"),
     "partial": ("algo=dapo", *PARTIAL),
     "partial, own old": ("algo=ppo", *PARTIAL, "algorithm.importance_correction=none"),
+    "ahead": ("algo=dapo", "rollout.prompts=2", "rollout.ahead=1"),
+    "ahead, partial": ("algo=ppo", *PARTIAL, "rollout.ahead=1"),
+    "ahead, rests": ("algo=grpo", "data.rest=true", "rollout.ahead=1"),
     "rests": ("algo=dapo", "rollout.prompts=4", "data.rest=true"),
 }
 MARKS = {"float16": pytest.mark.slow, "8 bits": quantizes, "4 bits": quantizes}

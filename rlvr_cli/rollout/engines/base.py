@@ -1,6 +1,6 @@
 """The interface of a rollout engine."""
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -68,6 +68,9 @@ class Engine:
         Raises UserError as `generate` does.
         """
         raise NotImplementedError
+
+    def rely_on(self, servers: Collection[str]) -> None:
+        """Sample from these servers alone until the next `sync_weights`, if servers sample."""
 
     def sync_weights(self, named_parameters: NamedTensors) -> None:
         """Copy the trainer's weights. Call this only while nothing is being generated."""

@@ -3,7 +3,7 @@
 import asyncio
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from queue import Queue
@@ -249,6 +249,10 @@ class ServerEngine(Engine):
                         for token in completion.token_ids:
                             listener(token)
                 yield p, group * (params.samples // len(group))
+
+    def rely_on(self, servers: Collection[str]) -> None:
+        """Leave out the servers of other addresses until the next push."""
+        self.active = [server for server in self.active if server.endpoint in servers]
 
     def sync_weights(self, named_parameters: NamedTensors) -> None:
         """Write the weights to a new directory and have every server read it.
