@@ -579,11 +579,11 @@ def pretended_gpu(capability: tuple[int, int] = HOPPER) -> Iterator[Report]:
     phase = StepRecord.phase
 
     @contextmanager
-    def named_phase(record: StepRecord, name: str, memory: str | None = None) -> Iterator[None]:
+    def named_phase(record: StepRecord, name: str, *options: Any, **more: Any) -> Iterator[None]:
         before = mode.report.phase
         mode.report.phase = name
         try:
-            with phase(record, name, memory):
+            with phase(record, name, *options, **more):
                 yield
         finally:
             mode.report.phase = before

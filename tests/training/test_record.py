@@ -25,6 +25,7 @@ from rlvr_cli.core.step_figures import (
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.evaluation.measure import rollout_metrics
 from rlvr_cli.training import record as module
+from rlvr_cli.training.ahead import SampledBatch
 from rlvr_cli.training.record import StepRecord, counter
 
 
@@ -47,6 +48,9 @@ def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock
+
+
+EMPTY = SampledBatch(GroupBatch(0, Algorithm(), []))
 
 
 def make_record(watch=lambda *_: None) -> StepRecord:
@@ -84,11 +88,12 @@ def test_what_watches_a_step_sees_its_phases_and_how_much_has_come():
 
 def test_phases_add_up_and_verdicts_have_a_name_of_their_own(clock):
     record = make_record()
-    with record.phase("rollout"):
+    with record.phase("rollout", judges=True):
         clock.now += 3
         record.session.clocks["verification"].seconds += 1
     with record.phase("update", memory="update"):
         clock.now += 5
+        record.session.clocks["verification"].seconds += 2  # beside the update, in a thread
     with suppress(KeyError), record.phase("rollout", memory="rollout"):
         clock.now += 4
         raise KeyError
@@ -114,7 +119,7 @@ def test_a_step_is_one_row(clock, throughput_arguments, no_update, trained):
     with record.phase("update"):
         clock.now += 5
     batch = GroupBatch(0, Algorithm(), groups=[group], sampled=[group, group], gen_batches=3)
-    figures = record.result(4, batch, 6, no_update).figures
+    figures = record.result(4, SampledBatch(batch, n_carried=6), no_update).figures
     assert 0.05 < figures.memory.peak < 64
     seconds = Seconds(update=5.0, step=5.0, processor=2.5)
     sampled = rollout_metrics([group, group], has_format=False)
@@ -148,7 +153,7 @@ def test_a_step_is_one_row(clock, throughput_arguments, no_update, trained):
 
 
 def test_without_an_update_nothing_trained(clock):
-    figures = make_record().result(1, GroupBatch(0, Algorithm(), []), 0, "no signal").figures
+    figures = make_record().result(1, EMPTY, "no signal").figures
     assert (figures.batch.groups_trained, figures.batch.gen_batches) == (0, 0)
     assert figures.seconds.step == 0
 
@@ -163,7 +168,7 @@ def test_the_memory_of_a_gpu_is_noted_by_phase(monkeypatch):
         with record.phase(phase, memory=memory):
             pass
     assert record.memory == {"update": 5.0, "awake": 7.0}
-    figures = record.result(1, GroupBatch(0, Algorithm(), []), 0, None).figures
+    figures = record.result(1, EMPTY, None).figures
     assert figures.memory == MemoryFigures(awake=7.0, update=5.0, peak=7.0)
 
 

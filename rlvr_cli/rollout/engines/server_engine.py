@@ -285,7 +285,8 @@ class ServerEngine(Engine):
         return {server: failures[server] for server in self.servers if server in failures}
 
     def close(self) -> None:
-        """Remove the directories of weights. The servers go on."""
+        """Remove the directories of weights, and ask for no more groups. The servers go on."""
+        self.active = []
         self.directory.close()
 
     def body(self, prompt: TokenIds, params: SamplingParams, seed: int) -> dict[str, object]:
@@ -473,7 +474,7 @@ class _Groups:
     def _note(self, server: RolloutServer, error: RequestFailedError) -> None:
         """Note a failure of a server, say it once, and leave a stale one out."""
         active = self.engine.active
-        if server not in self.failing:
+        if server in active and server not in self.failing:
             LOG.warning("warning    %s fails (%s): asked again", server.endpoint, error)
         self.failing.add(server)
         if isinstance(error, StaleServerError) and server in active:

@@ -5,7 +5,6 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import util
 from itertools import islice, pairwise
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 import torch
 from conftest import invoke, refused
 from fake_vllm import FakeVllm, fake_vllm
+from small_servers import ON_SERVERS, QUICK, is_even, trainer_on_servers
 from small_trainer import make_trainer
 
 from rlvr_cli.core.errors import EngineError, UserError
@@ -23,14 +23,11 @@ from rlvr_cli.model.loading import LoadedModel, load_model
 from rlvr_cli.rollout.engines.contract import Trainer, check_contract
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.pushed import WeightsDirectory, weights_directory
-from rlvr_cli.rollout.engines.server_engine import ServerEngine, ServerSettings
-from rlvr_cli.rollout.sampler import Sampler
-from rlvr_cli.training.trainer import Trainer as StepTrainer
+from rlvr_cli.rollout.engines.server_engine import ServerEngine
 
 PROMPTS = [[5, 6, 7], [8], [9, 10], [11, 12, 13, 14]]
 SEEDS = [100, 200, 300, 400]
 PARAMS = SamplingParams(samples=3, max_tokens=6)
-QUICK = ServerSettings(timeout=2.0, tries=2)
 
 
 @pytest.fixture(scope="module")
@@ -297,35 +294,8 @@ def test_a_key_goes_to_the_servers_and_nowhere_else(policy, monkeypatch):
         assert set(server.keys) == {"Bearer secret-of-the-servers"}
 
 
-def is_even(text: str) -> bool:
-    return len(text) % 2 == 0
-
-
-@contextmanager
-def trainer_on_servers() -> Iterator[tuple[StepTrainer, list[FakeVllm]]]:
-    """A trainer of a small random model whose engine are two servers."""
-    trainer = make_trainer(is_even, "algo=grpo", "rollout.temperature=0.7", "optim.lr=0.1")
-    session = trainer.session
-    model = session.policy.model
-    size = len(session.policy.tokenizer)
-    with fake_vllm(model.config, size) as first, fake_vllm(model.config, size) as second:
-        urls = [first.url, second.url]
-        engine = ServerEngine(
-            model, size, session.policy.stop_ids, urls, weights_directory(None), settings=QUICK
-        )
-        engine.sync_weights(model.named_parameters())
-        sampler = Sampler(engine, session.sampler.tokenizer, session.sampler.verifier)
-        trainer.session = replace(session, engine=engine, sampler=sampler)
-        trainer.config = trainer.config.model_copy(update={"engine": "server"})
-        trainer.updater.mismatch_limit = trainer.config.mismatch_limit
-        try:
-            yield trainer, [first, second]
-        finally:
-            engine.close()
-
-
 def test_steps_on_servers_are_those_of_the_engine_of_this_process():
-    here = make_trainer(is_even, "algo=grpo", "rollout.temperature=0.7", "optim.lr=0.1")
+    here = make_trainer(is_even, *ON_SERVERS)
     expected = [result.figures for result in islice(here.train_steps(), 3)]
     with trainer_on_servers() as (trainer, _):
         for figures, other in zip(
