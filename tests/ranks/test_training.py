@@ -43,6 +43,7 @@ PRESETS = {
     "teacher": ("algo=opd",),
     "experts": ("algo=dapo",),
     "partial": ("algo=dapo", "rollout.partial=on", "rollout.partial.tokens=1"),
+    "ahead": ("algo=dapo", "rollout.prompts=2", "rollout.ahead=1"),
 }
 EXACT = ("dapo", "shared critic", "lora")
 """Those that are trained in float64 as well; the experts' products have none."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from killed_runs import killed_with_responses_under_way
+from killed_runs import killed_with_responses_under_way_and_a_batch_ahead
 
 pytestmark = pytest.mark.skipif(util.find_spec("vllm") is None, reason="vLLM is not installed here")
 _PATIENCE = 120
@@ -170,4 +170,4 @@ def test_two_processes_with_a_vllm_each(rlvr, tmp_path):
 
 
 def test_killed_with_vllm_and_responses_under_way_it_is_the_unbroken_run(tmp_path):
-    killed_with_responses_under_way(tmp_path, "vllm")
+    killed_with_responses_under_way_and_a_batch_ahead(tmp_path, "vllm")

@@ -14,7 +14,7 @@ import yaml
 from conftest import TESTS_SEED, finished_command, quantizes, small_run
 from forked import Fork, forked
 from kill_resume import differences, kill_in_write
-from killed_runs import killed_with_responses_under_way
+from killed_runs import killed_with_responses_under_way_and_a_batch_ahead
 from safetensors.torch import load, save
 from small_models import save_small_model
 from small_runs import repeatable
@@ -179,8 +179,8 @@ def test_killed_inside_three_writes_it_is_the_unbroken_run(finished_run, tmp_pat
     assert differences(finished_run, run) == []
 
 
-def test_killed_with_responses_under_way_it_is_the_unbroken_run(tmp_path):
-    killed_with_responses_under_way(tmp_path, "transformers")
+def test_killed_with_responses_under_way_and_a_batch_ahead_it_is_the_unbroken_run(tmp_path):
+    killed_with_responses_under_way_and_a_batch_ahead(tmp_path, "transformers")
 
 
 @pytest.mark.slow
