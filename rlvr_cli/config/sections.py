@@ -347,6 +347,11 @@ class Config(Section):
         return self.computes_alike and not self.rollout.trains_on_older
 
     @property
+    def samples_beside(self) -> bool:
+        """Return whether servers sample the next batch while a step trains."""
+        return self.rollout.ahead > 0 and self.engine == "server"
+
+    @property
     def weighs_older(self) -> bool:
         """Return whether a correction weighs the tokens that older weights sampled."""
         return self.rollout.trains_on_older and self.algorithm.correction is not None

@@ -86,6 +86,13 @@ class RunLifecycle:
             )
         start = f"from the end of step {step}" if step else "no step was saved, so from the start"
         self.display.say("resume", f"{directory}: {start}")
+        if self.trainer.config.samples_beside:
+            stored = "none" if self.trainer.next_batch is None else f"that of step {step + 1}"
+            self.display.say(
+                "ahead",
+                f"stored batches, which train as they are: {stored}; servers sample the later ones "
+                "again, with the same prompts, seeds and, up to rounding, tokens",
+            )
         self.run.write("config.yaml", as_yaml(self.trainer.config))
 
     def _restore(self, newest: Checkpoint, older: Iterator[Checkpoint]) -> None:

@@ -93,6 +93,11 @@ def announce_run(
             f"of {config.rollout.round_tokens} tokens a response; the unfinished go on after the "
             f"update, and are {end} after {plural(partial.age, 'update')}",
         )
+    if config.rollout.ahead:
+        place = "beside the update" if config.samples_beside else "before the update, in turn"
+        display.detail(
+            "ahead", f"the batch of the next step is sampled {place}, by the weights from before it"
+        )
     if not config.computes_alike:
         display.detail(
             "numbers",
@@ -122,7 +127,9 @@ def _say_models_and_rewards(session: Session, display: Display) -> None:
                 parts.append(f"in {form}")
             if term.is_object:
                 parts.append("runs in this process, without limits")
-                if not in_main_thread():
+                if config.samples_beside:
+                    parts.append("in a thread beside the update, in which signals do not work")
+                elif not in_main_thread():
                     parts.append(NO_SIGNALS)
             notes[term.name] = f" ({', '.join(parts)})"
         terms = [f"{r.weight:g} x {r.name}{notes.get(r.name, '')}" for r in rewarder.config.terms]

@@ -174,6 +174,11 @@ def data_findings(
     if not has_template:
         texts.append(NO_TEMPLATE)
     rollout = config.rollout
+    if rollout.ahead and not config.samples_beside:
+        texts.append(
+            "rollout.ahead without --rollout-server: sampling and training take turns on this "
+            "machine, so older weights sample and nothing is faster: leave it out"
+        )
     if rollout.partial is not None and rollout.round_tokens >= rollout.max_tokens:
         texts.append(
             f"a round of {rollout.round_tokens} tokens ends every response, so none goes on: lower "

@@ -205,7 +205,7 @@ class Trainer:
         None if there is no next step."""
         if step == self.config.steps or batch.given_up == "stop":
             return None
-        is_beside = self.config.engine == "server"
+        is_beside = self.config.samples_beside
         watch = unwatched if is_beside else self.watch
         return begin(lambda: self._sample_batch(step + 1, watch), is_beside)
 

@@ -62,6 +62,8 @@ def test_a_template_that_loses_the_problem():
         (("rollout.prompts=10",), None),
         (("rollout.prompts=11",), "a step draws 11 of 10 problems"),
         (("rollout.samples=11111",), None),
+        (("rollout.ahead=1",), "nothing is faster: leave it out"),
+        (("rollout.ahead=1", "engine=server"), None),
     ],
 )
 def test_settings_that_are_hardly_meant(settings, text):

@@ -1,13 +1,15 @@
 """One step ahead: which weights sample which batch, the proof of them, the checkpoint, faults."""
 
 import json
+import shutil
 import threading
 import time
 from itertools import islice
 
 import pytest
 import torch
-from conftest import refused
+from conftest import invoke, refused, small_run
+from fake_vllm import FakeVllm, fake_vllm
 from small_models import random_model
 from small_servers import ON_SERVERS, is_even, trainer_on_servers
 from small_trainer import has_even, make_trainer, weights
@@ -17,6 +19,7 @@ from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.types import Group
 from rlvr_cli.data.problems import ProblemOrder
+from rlvr_cli.model.loading import load_model
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.training.ahead import batch_as_json, batch_from_json
 from rlvr_cli.training.scoring import score_all
@@ -263,3 +266,35 @@ def test_what_does_not_fit_is_one_line(settings, message):
 
 def test_the_flag_is_refused_with_rows_that_give_the_responses():
     assert "rollout.ahead" in refused("train", "--algo", "sft", "--ahead", "1")
+
+
+def batches(server: FakeVllm) -> list[dict]:
+    """The requests for groups to train on, and not for the contract or a probe."""
+    bodies = [body.get("sampling_params", {}) for _, body in server.bodies]
+    return [params for params in bodies if params.get("max_tokens") == 12]
+
+
+@pytest.mark.slow
+def test_a_resumed_run_on_servers_trains_the_stored_batch_as_it_is_and_says_so(tmp_path):
+    run = tmp_path / "run"
+    policy = load_model("tiny")
+    with fake_vllm(policy.model.config, len(policy.tokenizer), policy.tokenizer) as server:
+        stored = ("checkpoint.every=1", "checkpoint.keep=3", "eval.limit=0")
+        settings = [part for name in stored for part in ("--set", name)]
+        short = ("--steps", "2", "--max-tokens", "12", "--algo", "grpo", *settings)
+        result = invoke(
+            *small_run(*short, "--rollout-server", server.url, "--ahead", "1", "--out", run)
+        )
+        assert result.exit_code == 0, result.stderr
+        rollouts = (run / "rollouts" / "step-000002.jsonl").read_bytes()
+        trained = (run / "checkpoints" / "step-2" / "model.safetensors").read_bytes()
+        shutil.rmtree(run / "checkpoints" / "step-2")
+        before = len(batches(server))
+        result = invoke("train", "--resume", run)
+        assert result.exit_code == 0, result.stderr
+    assert "that of step 2; servers sample the later ones" in " ".join(result.stderr.split())
+    assert (run / "rollouts" / "step-000002.jsonl").read_bytes() == rollouts
+    assert (run / "checkpoints" / "step-2" / "model.safetensors").read_bytes() == trained
+    assert len(batches(server)) == before  # none is sampled again
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["no_update"] for line in lines] == [None, None]
