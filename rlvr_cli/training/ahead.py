@@ -20,6 +20,7 @@ from rlvr_cli.core.seeds import response_seed
 from rlvr_cli.core.step_figures import PartialFigures
 from rlvr_cli.core.stored import Count, Stored
 from rlvr_cli.core.types import Group, Prompt, Rollout, SamplingParams
+from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.sampler import Sampler
 
 _PROBE_CONTEXTS = 16
@@ -133,12 +134,12 @@ def sample_probe(
     """Have the engine go on from the middles of the batch's responses for a few tokens.
 
     There the weights have just changed. Return a group of one response for each context, judged as
-    0 so that it counts as a row. Each of so many `servers` gets one at least. Those that answer no
-    context sample nothing until the next push.
+    0 so that it counts as a row. Each of so many `servers`, and each process, gets one at least.
+    Servers that answer no context sample nothing until the next push.
     """
     groups = batch.groups or batch.sampled
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    count = max(_PROBE_CONTEXTS, servers)
+    count = max(_PROBE_CONTEXTS, servers, world())
     contexts = [_middle(rollouts[n * len(rollouts) // count]) for n in range(count)]
     tokens = min(_PROBE_TOKENS, params.max_tokens - params.max_tokens // 2)
     seeds = [response_seed(seed, "probe", n) for n in range(count)]

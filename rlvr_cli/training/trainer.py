@@ -120,8 +120,8 @@ class Trainer:
         if sampled.partial is not None:
             record.partial = replace(sampled.partial, lag=samples.lag(self.weight_version))
         no_signal = self._no_signal_reason(batch, samples)
-        updates = no_signal is None or self._still_updates(no_signal, samples)
-        if updates:
+        has_update = no_signal is None or self._still_updates(no_signal, samples)
+        if has_update:
             with record.phase("sync", memory="asleep"):
                 engine.sleep()
             with record.phase("logprobs"):  # LOG-PROBABILITIES (old, reference) and critic values
@@ -159,7 +159,7 @@ class Trainer:
         if upcoming is not None:
             with record.phase(self.responses_phase):  # what is left of the next batch
                 self.next_batch = upcoming.result()
-        if updates:
+        if has_update:
             with record.phase("sync"):  # SYNC: the new weights to the engine
                 self.session.push_weights()
                 engine.wake()
