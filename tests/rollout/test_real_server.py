@@ -1,5 +1,6 @@
 """One vLLM server, started as `rlvr serve` does: the contract, what it samples, wrong pushes."""
 
+import json
 import os
 import signal
 import socket
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import invoke, small_run
 
 from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.core.types import SamplingParams
@@ -136,3 +138,20 @@ def test_other_weights_of_another_run_have_another_name(policy, engine):
         dict(engine.generate(PROMPTS, PARAMS, SEEDS))
     with pytest.raises(RequestFailedError):
         server.load(str(Path("/nowhere")), "2")
+
+
+def test_a_run_one_step_ahead_proves_each_push_and_stores_the_next_batch(url, tmp_path):
+    run = tmp_path / "run"
+    settings = ("eval.limit=0", "checkpoint.every=1", "checkpoint.keep=3", "optim.lr=1e-3")
+    words = [part for setting in settings for part in ("--set", setting)]
+    short = ("--algo", "grpo", "--steps", "3", "--max-tokens", "12", *words)
+    result = invoke(*small_run(*short, "--rollout-server", url, "--ahead", "1", "--out", run))
+    assert result.exit_code == 0, result.stderr
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line) for line in lines]
+    assert all(step["mismatch"] < 1e-4 for step in steps)
+    stored = run / "checkpoints" / "step-2" / "trainer" / "state.json"
+    state = json.loads(stored.read_text())
+    assert state["weight_version"] == 2
+    (version,) = {group["weight_version"] for group in state["ahead"]["sampled"]}
+    assert version == 1
