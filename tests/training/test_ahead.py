@@ -217,15 +217,26 @@ def test_a_server_that_gives_no_probe_samples_nothing_until_the_next_push():
     with trainer_on_servers(AHEAD) as (trainer, (first, second)):
         steps = trainer.train_steps()
         next(steps)
-        second.faults.add("fails")
+        sample = second.choices
+
+        def choices(ids, params):
+            if params["n"] == 1:
+                raise OSError("no probe")
+            return sample(ids, params)
+
+        second.choices = choices
         result = next(steps)
         assert result.figures.update.mismatch < 1e-5
-        second.faults.clear()
-        sampled = trainer.next_batch.groups.sampled
-        assert {r.completion.server for g in sampled for r in g.rollouts} == {first.url}
+        assert samplers(trainer) == {first.url}
+        second.choices = sample
         next(steps)
-        sampled = trainer.next_batch.groups.sampled
-        assert {r.completion.server for g in sampled for r in g.rollouts} == {first.url, second.url}
+        assert samplers(trainer) == {first.url, second.url}
+
+
+def samplers(trainer: Trainer) -> set[str]:
+    """The servers of the batch of the next step."""
+    groups = trainer.next_batch.groups.sampled
+    return {rollout.completion.server for group in groups for rollout in group.rollouts}
 
 
 def test_servers_that_die_while_a_step_trains_end_the_run():
