@@ -141,7 +141,7 @@ def run_throughput(history: History) -> RunThroughput:
         return sum(values_of(history, value))
 
     tokens = TokenCounts(
-        sampled=total(lambda figures: figures.sampled.tokens_sampled),
+        sampled=total(lambda figures: figures.tokens_decoded),
         scored=total(lambda figures: figures.batch.tokens_scored),
         updated=total(lambda figures: figures.use.tokens_updated),
         with_signal=total(lambda figures: figures.use.tokens_with_signal),

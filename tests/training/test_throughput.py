@@ -66,6 +66,15 @@ def test_a_run_is_summed_before_it_is_divided():
     assert (nothing.mfu, nothing.rates.goodput, nothing.mismatch_max) == (None, None, None)
 
 
+def test_a_run_with_responses_that_go_on_counts_what_its_steps_decoded():
+    """240 tokens in 4 s, of which the responses that ended have 150, some of an earlier step."""
+    partial = {**ROW, "rounds": 2, "tokens_sampled": 50, "tokens_decoded": 140}
+    figures = of_run(partial, {**partial, "tokens_sampled": 100, "tokens_decoded": 100})
+    assert figures.tokens.sampled == 240
+    assert figures.rates.tokens_per_second_rollout == 60
+    assert figures.rates.signal_share == pytest.approx(80 / 240)
+
+
 def test_a_run_is_one_row():
     row = of_run(ROW).row
     assert list(row)[:5] == [
