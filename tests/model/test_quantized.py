@@ -157,6 +157,8 @@ def test_a_run_its_measurement_and_its_export(tmp_path, monkeypatch):
     added = b @ stored[f"base_model.model.{name}.lora_A.weight"] * (32 / 2)
     policy = load_model("a").model.get_submodule(name).weight
     torch.testing.assert_close(policy, NF4Linear(layer).weight + added)
+    halves = load_model("a", dtype="bfloat16").model.get_submodule(name).weight
+    assert torch.equal(halves, policy.bfloat16())  # not the codes of halves
     result = invoke("export", "a", "--out", "x")
     assert "nats a token from the policy that trained on it in NF4" in result.stderr
     exported = AutoModelForCausalLM.from_pretrained("x").get_submodule(name).weight
