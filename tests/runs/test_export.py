@@ -66,9 +66,10 @@ def test_the_card_of_an_earlier_step_has_its_own_figure(run, tmp_path):
     summary = json.loads((copy / "summary.json").read_text())
     summary["best"] = {"step": 1, "pass@1": 0.875}
     (copy / "summary.json").write_text(json.dumps(summary))
-    result = invoke("export", str(copy), "--step", "best")
+    out = tmp_path / "model"
+    result = invoke("export", str(copy), "--step", "best", "--out", str(out))
     assert result.exit_code == 0, result.stderr
-    card = (copy / "export-1" / "README.md").read_text()
+    card = (out / "README.md").read_text()
     assert "| after training |" not in card
     assert "| after all 2 steps, which is another model than this | " in card
     assert "| after 1 step | 0.875 |" in card
