@@ -1,8 +1,8 @@
 """The table of presets, as the papers have it."""
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, without_ratio
-from rlvr_cli.algorithm.kinds import TruncatedWeights
 from rlvr_cli.algorithm.group_advantage import GroupNormalized
+from rlvr_cli.algorithm.kinds import TruncatedWeights
 from rlvr_cli.algorithm.objective import Clip
 from rlvr_cli.algorithm.token_advantage import Gae
 
