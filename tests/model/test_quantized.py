@@ -151,6 +151,10 @@ def test_a_run_its_measurement_and_its_export(tmp_path, monkeypatch):
     assert "sequence_mask would reject" not in fork.stderr  # no warning of the probe
     assert "from a dequantized copy of the merged weights" in run.stderr
     assert "from the 4-bit weights, since memory holds no dequantized copy" in fork.stderr
+    other_base = invoke("train", "--from", "a", *SMALL, "--set", "lora.base=full", "--check")
+    said = "trained with lora.base nf4, which is full here"
+    assert said in other_base.stderr
+    assert said not in fork.stderr
     for name in "ab":
         (row,) = map(json.loads, (tmp_path / name / "metrics.jsonl").open())
         assert row["mismatch"] < 1e-5
