@@ -5,11 +5,11 @@
 
 Both sides train the same model (the `tiny` policy, or a directory) on the CPU in float32 with one
 thread: 16 problems x 8 responses unless told otherwise, the DAPO loss with equal clips, no
-reference model, one AdamW update a batch, the same reward (a parity of the text, so that nearly
-every group has a signal) and no group filter. Two arms: every response exactly 64 tokens long, or
-ended by its own end token (at most 64). The sides alternate as processes of their own, each first
-in every other pair. The first step of each is dropped. Medians of pairs are printed. Tokens a
-second of the processor's time hardly change with what else runs.
+reference model, one AdamW update a batch of passes of at most --rows responses, the same reward (a
+parity of the text, so that nearly every group has a signal) and no group filter. Two arms: every
+response exactly 64 tokens long, or ended by its own end token (at most 64). The sides alternate as
+processes of their own, each first in every other pair. The first step of each is dropped. Medians
+of pairs are printed. Tokens a second of the processor's time hardly change with what else runs.
 
 TRL lives in a virtual environment of its own (`pip install 'trl==1.16.*'`), never in ours.
 """
@@ -47,8 +47,8 @@ class Shape:
     max_tokens: int = MAX_TOKENS
     engine: str = "transformers"
     """What TRL samples with: this, or vLLM in its own process."""
-    micro_rows: int | None = None
-    """The most responses of one of TRL's passes. None means all of a step."""
+    micro_rows: int = 16
+    """The most responses of a pass. All of a step at once would be a matter of memory alone."""
 
     def questions(self) -> list[str]:
         """Return the same problems in the same order for both sides."""
@@ -91,7 +91,10 @@ def ours(shape: Shape) -> dict[str, list[float] | float]:
         [Problem("", text, None) for text in texts], policy.tokenizer, "plain", 2048, MAX_TOKENS
     )
     algorithm = ALGORITHMS["dapo"].model_copy(update={"surrogate": Clip(high=0.2)})
-    optim = OptimConfig(lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=2048)
+    longest = max(len(prompt.token_ids) for prompt in prompts) + MAX_TOKENS
+    optim = OptimConfig(
+        lr=1e-6, weight_decay=0.0, warmup_steps=0, micro_tokens=shape.micro_rows * longest
+    )
     learner = Policy(policy.model, len(policy.tokenizer), 1.0)
     updater = Updater(learner, None, algorithm, optim, MAX_TOKENS, shape.steps)
     params = SamplingParams(GROUP, MAX_TOKENS)
@@ -149,7 +152,7 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
     cpu: list[float] = []
     tokens: list[int] = []
     rows = shape.prompts * shape.samples
-    passes = equal_passes(rows, shape.micro_rows or rows)
+    passes = equal_passes(rows, shape.micro_rows)
 
     def score(completions: list, completion_ids: list, **_: object) -> list[float]:
         tokens.append(sum(map(len, completion_ids)))
@@ -213,7 +216,7 @@ def trl(shape: Shape) -> dict[str, list[float] | float]:
 def run_side(python: str, side: str, shape: Shape) -> dict[str, float]:
     command = [python, __file__, "--side", side, *(["--fixed"] if shape.fixed else [])]
     command += ["--model", str(shape.model), "--prompts", str(shape.prompts)]
-    command += ["--steps", str(shape.steps)]
+    command += ["--steps", str(shape.steps), "--rows", str(shape.micro_rows)]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
         sys.exit(f"{side} failed:\n{process.stderr[-3000:]}")
@@ -234,18 +237,19 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=16)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=16, help="the most responses of a pass")
     parser.add_argument("--side", choices=["ours", "trl"])
     parser.add_argument("--fixed", action="store_true")
     args = parser.parse_args()
     if args.side:
-        shape = Shape(args.model, args.prompts, args.steps, args.fixed)
+        shape = Shape(args.model, args.prompts, args.steps, args.fixed, micro_rows=args.rows)
         print(json.dumps({"ours": ours, "trl": trl}[args.side](shape)))
         return
     pythons = {"ours": sys.executable, "trl": args.trl_python or sys.executable}
     for fixed in (True, False):
         pairs = []
         for pair in range(args.pairs):
-            shape = Shape(args.model, args.prompts, args.steps, fixed)
+            shape = Shape(args.model, args.prompts, args.steps, fixed, micro_rows=args.rows)
             order = list(pythons) if pair % 2 else list(reversed(pythons))
             by_side = {side: run_side(pythons[side], side, shape) for side in order}
             pairs.append(by_side)

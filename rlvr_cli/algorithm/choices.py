@@ -346,10 +346,12 @@ ALGORITHMS: dict[str, Algorithm] = {
 every choice by the name of another kind, `--set algorithm.surrogate=cispo`."""
 
 
-def without_ratio(algo: Algorithm) -> str | None:
+def without_ratio(algo: Algorithm, has_older_tokens: bool = False) -> str | None:
     """Say that the surrogate's ratio does nothing. Return None if it matters, as it does with
-    several updates a batch or groups carried over."""
+    several updates a batch, groups carried over, or tokens of older weights that no correction
+    weighs."""
     has_ratio = algo.updates > 1 or algo.filter is not None or algo.old_logprobs == "engine"
+    has_ratio = has_ratio or (has_older_tokens and algo.correction is None)
     if has_ratio or algo.surrogate.kind == "policy_gradient":
         return None
     return (

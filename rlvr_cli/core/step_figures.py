@@ -244,6 +244,12 @@ class StepFigures:
         """Return pass@1 of the first held-out set. Return None if it was not measured."""
         return self.of_set("").pass_at_1
 
+    @property
+    def tokens_decoded(self) -> int | None:
+        """Return how many tokens were sampled in the step. With partial rollouts these are not
+        those of its responses, which may be of earlier steps, or go on."""
+        return self.sampled.tokens_sampled if self.partial is None else self.partial.tokens_decoded
+
     def of_set(self, name: str) -> HeldOut:
         """Return the figures of a held-out set. They are None if it was not measured."""
         return self.held_out.get(name, HeldOut())

@@ -126,20 +126,22 @@ def curve(run: MeasuredRun, axis: Axis) -> Curve:
 
 
 def difference_curve(run: MeasuredRun, baseline: MeasuredRun) -> Curve:
-    """Return pass@1 of a run less that of another over the steps that both have reached."""
+    """Return pass@1 of a run less that of another over the steps between whose ends both were
+    measured."""
     of_baseline = curve(baseline, STEPS)
     if not of_baseline:
         return []
+    first, _ = of_baseline[0]
     last, _ = of_baseline[-1]
     return [
         (step, value - interpolate(of_baseline, step))
         for step, value in curve(run, STEPS)
-        if step <= last
+        if first <= step <= last
     ]
 
 
 def interpolate(points: Sequence[tuple[float, Y]], x: float) -> Y:
-    """Interpolate a curve linearly. The last value holds beyond its end."""
+    """Interpolate a curve that begins at `x` or before it. The last value holds beyond its end."""
     for (left, low), (right, high) in itertools.pairwise(points):
         if left <= x <= right and left < right:
             return low + (high - low) * (x - left) / (right - left)

@@ -212,8 +212,8 @@ def paired_difference(ours: Sequence[float], baseline: Sequence[float]) -> Paire
         value=fmean(differences),
         interval=_interval_of_flips(differences, flips),
         p=flips.p(0.0),
-        better=sum(d > 0 for d in differences),
-        worse=sum(d < 0 for d in differences),
+        better=sum(d > _ROUNDING for d in differences),
+        worse=sum(d < -_ROUNDING for d in differences),
         problems=len(differences),
     )
 

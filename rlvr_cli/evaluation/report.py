@@ -212,18 +212,31 @@ def compare_with_first(results: Sequence[Result], entries: Sequence[Entry]) -> l
 def compare_all(results: Sequence[Result], entries: Sequence[Entry]) -> list[Comparison]:
     """Compare each result, at the k of its entry, with all before it on the same problems.
 
-    The p-values of one metric, k and problem set are corrected for the number of pairs.
+    The p-values of one metric, k and problem set are corrected for the number of pairs. Files whose
+    problems are compared are one set, whatever their names.
     """
     comparisons: list[Comparison] = []
     for number, result in enumerate(results):
         comparisons += _comparisons(result, results[:number], entries[number].ks)
     corrected = []
-    for on_a_set in by_key(comparisons, lambda comparison: comparison.data).values():
+    sets = _joined_sets(comparisons)
+    for on_a_set in by_key(comparisons, lambda comparison: sets[comparison.data]).values():
         pass_at = _corrected([comparison.pass_at for comparison in on_a_set])
         cons_at = _corrected([comparison.cons_at for comparison in on_a_set])
         for comparison, of_pass, of_cons in zip(on_a_set, pass_at, cons_at, strict=True):
             corrected.append(replace(comparison, pass_at=of_pass, cons_at=of_cons))
     return corrected
+
+
+def _joined_sets(comparisons: Sequence[Comparison]) -> dict[str, frozenset[str]]:
+    """Return the problem sets that are one with each, by its name: those whose results were
+    compared."""
+    sets: dict[str, frozenset[str]] = {}
+    for comparison in comparisons:
+        names = frozenset({comparison.data, comparison.against_data})
+        joined = names.union(*(sets.get(name, names) for name in names))
+        sets.update(dict.fromkeys(joined, joined))
+    return sets
 
 
 def _comparisons(

@@ -272,13 +272,16 @@ def _load_merged(
         base = adapter.base_of(directory)
         if adapter.is_adapter(model_directory(base)):
             raise UserError(f"the model of its adapter, {base}, is an adapter itself")
-        loaded = load_model(base, on_cpu, dtype)
-        if has_quantized_base(directory) and not full_base:
+        is_quantized = has_quantized_base(directory) and not full_base
+        # The codes are those of the weights in float32, as training made them.
+        loaded = load_model(base, on_cpu, "float32" if is_quantized else dtype)
+        if is_quantized:
             quantize(loaded.model)
             with _one_weight_at_a_time() if on_cpu else nullcontext():
                 dequantize(loaded.model)
-            cast(loaded.model, getattr(torch, dtype))
         adapter.merge(loaded.model, directory)
+        if is_quantized:
+            cast(loaded.model, getattr(torch, dtype))
     return replace(loaded, directory=directory)
 
 

@@ -137,10 +137,11 @@ def quantize(model: Module) -> None:
         model.set_submodule(name, NF4Linear(linear))
 
 
-def dequantize(model: Module) -> None:
-    """Replace the quantized layers by plain ones with the same weights, in float32."""
+def dequantize(model: Module, dtype: torch.dtype = torch.float32) -> None:
+    """Replace the quantized layers by plain ones with the same weights in this type, one at a
+    time."""
     for name, layer in quantized_layers(model):
-        weight = layer.weight
+        weight = layer.dequantized(dtype)
         plain = Linear(layer.in_features, layer.out_features, bias=False, device="meta")
         plain.weight = torch.nn.Parameter(weight, requires_grad=False)
         plain.bias = layer.bias

@@ -12,12 +12,14 @@ from rlvr_cli.config.built_in import canonical
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import first_written
+from rlvr_cli.core.libraries import LOG
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import PROBLEM_SET, OnStep, Prompt
 from rlvr_cli.data.holdout import hold_out
 from rlvr_cli.data.problems import ProblemSet, check_problems, load_all
 from rlvr_cli.data.sources import bare_name, has_split
-from rlvr_cli.model.loading import STEP
+from rlvr_cli.model.adapter import is_adapter
+from rlvr_cli.model.loading import STEP, has_quantized_base
 from rlvr_cli.ranks.group import broadcast_from_first
 from rlvr_cli.runs.checkpoint import Checkpoint, check_savable, intact_checkpoints, load_weights
 from rlvr_cli.runs.lifecycle import RunLifecycle
@@ -244,5 +246,15 @@ def _load_parent(session: Session) -> Checkpoint | None:
             f"{path}: its weights are not those of a model with lora.rank "
             f"{session.plan.config.lora.rank}"
         ) from None
+    base = session.plan.config.lora.base
+    base_of_parent = "nf4" if has_quantized_base(path) else "full"
+    if is_adapter(path) and base != base_of_parent:
+        LOG.warning(
+            "warning    %s: its adapter was trained with lora.base %s, which is %s here: the run "
+            "begins with another policy than it ended with",
+            path,
+            base_of_parent,
+            base,
+        )
     session.push_weights()
     return parent

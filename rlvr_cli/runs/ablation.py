@@ -219,7 +219,7 @@ def probe(plan: AblationPlan, missing: int, display: Display) -> None:
         measurements += config.steps // config.eval.every
     newest = steps[-1]
     step_seconds = newest.seconds.step or 0.0
-    step_tokens = newest.sampled.tokens_sampled or 0
+    step_tokens = newest.tokens_decoded or 0
     _say_least(plan, list(run_figures(run).measured[-1].shares.values()), display)
     seconds = config.steps * step_seconds + measurements * measuring
     tokens = missing * config.steps * step_tokens
@@ -438,10 +438,10 @@ def run_figures(run: Path) -> MeasuredRun:
     step = 0
     for figures in steps:
         step = figures.step
-        if figures.seconds.processor is None or figures.sampled.tokens_sampled is None:
+        if figures.seconds.processor is None or figures.tokens_decoded is None:
             raise UserError(f"{run}: step {step} has no processor seconds; make it again")
         seconds += figures.seconds.processor
-        tokens += figures.sampled.tokens_sampled
+        tokens += figures.tokens_decoded
         if figures.measured is not None:
             levels = figures.held_out[""].by_level
             path = files / f"held-out-step-{step:06d}.jsonl"

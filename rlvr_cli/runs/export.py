@@ -14,7 +14,7 @@ from rlvr_cli.config import Config, as_yaml, resolve, run_layer
 from rlvr_cli.console.display import Display
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import make_directory, read_regular, try_place, write_new, writing
-from rlvr_cli.core.text import one_line
+from rlvr_cli.core.text import one_line, plural
 from rlvr_cli.core.yaml_text import load_yaml
 from rlvr_cli.data.prompts import forward_samples
 from rlvr_cli.evaluation.fingerprint import judging_by, model_hash
@@ -140,11 +140,16 @@ def _find_checkpoint(run: Path, step: str, summary: Summary, display: Display) -
 def _card(config: Config, step: int, summary: Summary, digest: str, quantized: str) -> str:
     """Return the model card: the base model, the figures, the settings that reproduce the run."""
     lines = []
-    for moment, measured in (("before", summary.before), ("after", summary.after)):
+    end = "after training"
+    if summary.after is not None and step != summary.steps:  # it was measured on another step
+        end = f"after all {plural(summary.steps, 'step')}, which is another model than this"
+    for moment, measured in (("before training", summary.before), (end, summary.after)):
         sets = {"": None} if measured is None else measured.by_name
         for name, figures in sets.items():
             label = f", {name}" if name else ""
-            lines.append(f"| {moment} training{label} | {format_figures(figures)} |")
+            lines.append(f"| {moment}{label} | {format_figures(figures)} |")
+    if step != summary.steps and summary.best is not None and summary.best.step == step:
+        lines.append(f"| after {plural(step, 'step')} | {summary.best.pass_at_1:.3f} |")
     if quantized:
         lines.append(f"\nThese are of the policy in training. Here {quantized}.")
     trained_on = ", ".join(config.data.sources)

@@ -17,7 +17,6 @@ from rlvr_cli.core.types import Group, Prompt
 from rlvr_cli.data.problems import unreadable_golds
 from rlvr_cli.data.prompts import writes_date
 from rlvr_cli.evaluation.measure import rollout_metrics
-from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.runs.guards import MATH_EARNS_NOTHING, MORE_SIGNAL, REJECTS_LESS
 from rlvr_cli.setup.memory import Memory, Parts
 from rlvr_cli.setup.prompts import NO_TEMPLATE
@@ -51,7 +50,7 @@ def preflight(
     settle(*review_data(session, prompts), display)
     longest = max(len(prompt.token_ids) for prompt in prompts)
     memory = replace(session.memory, prompt_tokens=longest)
-    settle(*review_memory(memory, config), display)
+    settle(*review_memory(memory, config, not session.engine.has_adapter), display)
     if config.algorithm.reads_responses:
         return []
     # A reward function that fails is reported before anything is sampled.
@@ -85,7 +84,7 @@ def review_correction(trainer: Trainer, groups: Sequence[Group]) -> Review:
     engine = trainer.session.engine
     engine.sleep()
     add_logprobs(samples, algo, config.optim.micro_tokens, trainer.policy)
-    engine.sync_weights(merged_parameters(trainer.session.policy.model))
+    trainer.session.push_weights()
     engine.wake()
     is_rejected = rejected(samples, algo)
     assert is_rejected is not None
@@ -201,13 +200,13 @@ def data_findings(
     return findings
 
 
-def review_memory(memory: Memory, config: Config) -> Review:
+def review_memory(memory: Memory, config: Config, dequantizes: bool | None = None) -> Review:
     """Return a line on what is needed, and a warning if that is more than is free.
 
     The line has each phase and part, the warning settings that need less. What cannot fit at all
-    was refused before loading.
+    was refused before loading. `dequantizes`: as the engine does (`Memory.needed`).
     """
-    need = memory.needed(config)
+    need = memory.needed(config, dequantizes)
     free = memory.machine.free
     phases = {"always": need.always, "to sample": need.sampling, "to update": need.updating}
     listing = "; ".join(f"{phase} {_listed(parts)}" for phase, parts in phases.items() if parts)

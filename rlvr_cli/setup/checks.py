@@ -57,9 +57,9 @@ def check_quantization(config: Config, outline: "PreTrainedModel") -> None:
 
 def check_memory(memory: Memory, config: Config) -> None:
     """Raise UserError for a model that does not fit the machine, however short the responses."""
-    host_need = sum(memory.needed_on_host(config).values())
     host = memory.machine.host
-    if host is not None and host_need > host:
+    if host is not None and not memory.fits_host(config):
+        host_need = sum(memory.needed_on_host(config).values())
         raise UserError(
             f"--model {config.model}: about {host_need / GIB:.1f} GiB of the host's memory are "
             f"needed for each process, and {host / GIB:.1f} GiB are free: take a smaller model, "

@@ -218,10 +218,16 @@ class Memory:
     prompt_tokens: int = 0
     """Tokens of the longest prompt."""
 
-    def needed(self, config: Config) -> Need:
-        """Predict what the command needs on the machine's device."""
-        is_quantized = self.training and config.lora.base == "nf4"
-        return self._needed_if(config, not is_quantized or self.holds_dequantized(config))
+    def needed(self, config: Config, dequantizes: bool | None = None) -> Need:
+        """Predict what the command needs on the machine's device.
+
+        `dequantizes` says whether its engine samples from dequantized weights of a base in NF4.
+        None means that it does if they fit.
+        """
+        if dequantizes is None:
+            is_quantized = self.training and config.lora.base == "nf4"
+            dequantizes = not is_quantized or self.holds_dequantized(config)
+        return self._needed_if(config, dequantizes)
 
     def _needed_if(self, config: Config, dequantizes: bool) -> Need:
         """Predict it for an engine that samples from dequantized weights, or from those in NF4."""
@@ -243,7 +249,7 @@ class Memory:
         """Predict what the command needs in the host's memory beside a GPU.
 
         Weights are read there, in float32 for training, and a process of several holds its shards
-        and gathers a layer. Those that are offloaded stay, with gradients and moments in float32.
+        and gathers a layer. Those that are offloaded stay, with their gradients and moments.
         """
         if self.machine.device == "cpu":
             return {}
@@ -261,8 +267,9 @@ class Memory:
         offloaded = 0
         if config.optim.offload == "all":
             trained = trained_parameters(self.model, config)
-            copies = _ADAMW_MOMENTS + 1
-            offloaded = copies * trained.models * trained.parameters * trained.bytes_per_parameter
+            moments = int(_ADAMW_MOMENTS * moment_bytes(config, trained) * trained.parameters)
+            gradients = trained.bytes_per_parameter * trained.parameters
+            offloaded = trained.models * (gradients + moments)
         return _positive(
             {
                 "libraries": _LIBRARIES,
@@ -348,9 +355,15 @@ class Memory:
         """Name the fewest and cheapest changes of settings that fit, and the GiB they need."""
         for flags, changed in self.smaller(config):
             peak = self.needed(changed).peak
-            if peak <= self.machine.free:
+            if peak <= self.machine.free and self.fits_host(changed):
                 return f"{flags} ({peak / GIB:.1f} GiB)"
         return "take a smaller model, or lower --prompts, -n or --max-tokens"
+
+    def fits_host(self, config: Config) -> bool:
+        """Return whether the host's memory beside a GPU holds what is needed there, if it is
+        known."""
+        host = self.machine.host
+        return host is None or sum(self.needed_on_host(config).values()) <= host
 
     def holds_dequantized(self, config: Config) -> bool:
         """Return whether an engine's dequantized copy of a model in NF4 fits."""

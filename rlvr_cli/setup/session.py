@@ -370,7 +370,7 @@ def start_engine(
     elif training and samples_a_copy(config):
         model = cast(deepcopy(model), dtype)
         make_whole(model, device)
-        dequantize(model)
+        dequantize(model, dtype)  # in float32 it might not fit the GPU
         model.to(device)
     return TransformersEngine(
         cast(model, dtype),

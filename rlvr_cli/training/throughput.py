@@ -12,6 +12,7 @@ from rlvr_cli.algorithm.group_filter import GroupBatch, trains, with_signal
 from rlvr_cli.core.jsonl import JsonObject
 from rlvr_cli.core.step_figures import History, Rates, Seconds, TokenUse, Value, values_of
 from rlvr_cli.model.packing import attention_sizes
+from rlvr_cli.model.quantized import quantized_layers
 from rlvr_cli.ranks.group import world
 
 PEAK_FLOPS = {
@@ -111,10 +112,11 @@ def peak_flops(name: str) -> float | None:
 def update_flops(model: Any, lengths: Lengths, bodies: int = 1) -> float:
     """Compute the operations of a forward and backward pass over responses and their prompts.
 
-    A parameter costs 6 operations a token, 4 if it is frozen and has no gradient of its own. The
-    output layer counts for the responses alone, attention is causal, and nothing counts twice for
-    being recomputed. Every response counts its prompt, so passing a shared prompt only once, as the
-    trainer does, shows as speed. A critic with a body of its own is another one of `bodies`.
+    A parameter costs 6 operations a token, 4 if it is frozen and has no gradient of its own, as a
+    quantized one is. The output layer counts for the responses alone, attention is causal, and
+    nothing counts twice for being recomputed. Every response counts its prompt, so passing a shared
+    prompt only once, as the trainer does, shows as speed. A critic with a body of its own is
+    another one of `bodies`.
     Chowdhery 2022, arXiv:2204.02311, appendix B.
     """
     config = model.config.get_text_config()
@@ -126,6 +128,7 @@ def update_flops(model: Any, lengths: Lengths, bodies: int = 1) -> float:
         return (6 if weight.requires_grad else 4) * weight.numel()
 
     body = sum(flops(weight) for weight in model.parameters() if id(weight) not in not_body)
+    body += sum(4 * layer.in_features * layer.out_features for _, layer in quantized_layers(model))
     width = 6 * config.num_hidden_layers * heads * head_dim
     total = 0
     for prompt, response in lengths:
@@ -141,7 +144,7 @@ def run_throughput(history: History) -> RunThroughput:
         return sum(values_of(history, value))
 
     tokens = TokenCounts(
-        sampled=total(lambda figures: figures.sampled.tokens_sampled),
+        sampled=total(lambda figures: figures.tokens_decoded),
         scored=total(lambda figures: figures.batch.tokens_scored),
         updated=total(lambda figures: figures.use.tokens_updated),
         with_signal=total(lambda figures: figures.use.tokens_with_signal),

@@ -2,6 +2,7 @@
 
 from rlvr_cli.algorithm.choices import ALGORITHMS, without_ratio
 from rlvr_cli.algorithm.group_advantage import GroupNormalized
+from rlvr_cli.algorithm.kinds import TruncatedWeights
 from rlvr_cli.algorithm.objective import Clip
 from rlvr_cli.algorithm.token_advantage import Gae
 
@@ -99,3 +100,8 @@ def test_no_row_is_another_under_a_second_name():
     )
     carrying = ALGORITHMS["dapo"].model_copy(update={"mini_batches": 1})
     assert without_ratio(carrying) is None  # groups carried over have ratios of their own
+    grpo = ALGORITHMS["grpo"].decided(computes_alike=True, rewards_verdict=True)
+    assert without_ratio(grpo) is not None
+    assert without_ratio(grpo, has_older_tokens=True) is None
+    weighed = grpo.model_copy(update={"importance_correction": TruncatedWeights()})
+    assert without_ratio(weighed, has_older_tokens=True) is not None  # its weight, in place of it

@@ -172,6 +172,9 @@ def test_seconds_of_a_run_are_the_processors(tmp_path):
     assert (first.step, first.seconds, first.pass_at_1) == (0, 0.0, 0.0)
     assert (last.step, last.seconds, last.tokens) == (2, 4.0, 20)
     assert last.shares == {" h0": 0.5}
+    # Rounds also sampled what goes on, or was dropped: at equal tokens that counts.
+    write_rows(run / "metrics.jsonl", [{**row, "rounds": 2, "tokens_decoded": 17} for row in rows])
+    assert run_figures(run).measured[-1].tokens == 34
 
 
 def shares(run: Path, name: str) -> dict[str, float]:

@@ -13,6 +13,7 @@ from rlvr_cli.evaluation.curves import (
     Point,
     compare_arms,
     curve,
+    difference_curve,
     ends_of,
     interpolate,
     mean_of,
@@ -51,6 +52,13 @@ def test_a_difference_is_taken_where_all_have_been():
     assert found["base", "steps"].pass_at_1 == pytest.approx((0.5 + 0.75) / 2)
     values = [found["arm", unit].difference.value for unit in ("steps", "seconds", "tokens")]
     assert values == pytest.approx([0.375, 0.5625, 0.0])
+
+
+def test_a_difference_begins_where_the_base_does():
+    """A base that was not judged before step 10 has no difference at step 0."""
+    arm = run((0, 0.0, 0, [0.25]), (10, 1.0, 1, [0.5]), (20, 2.0, 2, [1.0]), (30, 3.0, 3, [1.0]))
+    base = run((10, 1.0, 1, [0.25]), (20, 2.0, 2, [0.75]))
+    assert difference_curve(arm, base) == [(10, 0.25), (20, 0.25)]
 
 
 def entropies(*values: float | None) -> MeasuredRun:

@@ -215,6 +215,14 @@ def test_a_paired_difference_by_hand():
     assert actual.p == 0.5  # of +-1 +-1/2, two of four reach 3/2
 
 
+def test_a_problem_is_not_worse_by_a_rounding():
+    """Of six of seven responses both answers are right in 1/3: 0.3333333333333333 and ...337."""
+    ours = [cons_at_k(tally, 6).value for tally in (Tally(1, (1, 1), 4), Tally(2, (2, 2), 1))]
+    assert ours[0] != ours[1]
+    actual = paired_difference(ours, ours[::-1])
+    assert (actual.better, actual.worse, actual.p) == (0, 0, 1.0)
+
+
 def test_equal_differences_are_not_certain():
     # 0.025^(1/30) = 0.884297: a share of 0.115703 at -1/8 in place of 1/8, or at +-1 in place of 0.
     eighths = paired_difference([0.5] * 30, [0.375] * 30)

@@ -16,6 +16,7 @@ from rlvr_cli.evaluation.report import (
     check_comparable,
     check_fields,
     chosen_ks,
+    compare_all,
     compare_results,
     compare_with_first,
     report_entry,
@@ -196,6 +197,30 @@ def test_sets_of_two_names_are_compared_if_ids_texts_and_golds_are_the_same():
         ("o on x.jsonl", "m on x.jsonl"),
         ("p on d", "n on d"),  # a set of the same name goes first
     ]
+
+
+@pytest.mark.parametrize("names", ["ddd", "xyz", "xdd", "ddy"])
+def test_holms_pairs_are_those_of_the_problems_whatever_their_files_are_called(names):
+    """All six problems right against none: p is 2 / 2^6, times the three pairs."""
+    verdicts = {"m": "wwwwww", "n": "cccccc", "o": "cccccc"}
+    words = {"c": "correct", "w": "wrong"}
+    results = [
+        result([row(n, words[letter], letter) for n, letter in enumerate(text)], model, name)
+        for (model, text), name in zip(verdicts.items(), names, strict=True)
+    ]
+    others = [row(f"other {n}", "correct", "1", problem="another") for n in range(6)]
+    results += [result(others, model, "e") for model in "mn"]
+    entries = [report_entry(each, (1,), ()) for each in results]
+    corrected = {
+        (pair.model, pair.against, pair.data == "e"): pair.pass_at[1].p_holm
+        for pair in compare_all(results, entries)
+    }
+    assert corrected == {
+        ("n", "m", False): 3 / 32,
+        ("o", "m", False): 3 / 32,
+        ("o", "n", False): 1.0,
+        ("n", "m", True): 1.0,
+    }
 
 
 def test_a_paired_difference_by_hand():

@@ -64,8 +64,14 @@ def test_weights_by_hand():
 def test_the_gradient_is_that_of_the_dequantized_model():
     model = random_model()
     quantize(model)
+    halves = deepcopy(model)
+    dequantize(halves, torch.bfloat16)
     plain = deepcopy(model)
     dequantize(plain)
+    for name, layer in quantized_layers(model):
+        half = halves.get_submodule(name).weight
+        assert half.dtype == torch.bfloat16
+        assert torch.equal(half, layer.weight.bfloat16())
     assert len(quantized_layers(model)) == 14
     assert not quantized_layers(plain)
     gradients = []
@@ -139,10 +145,16 @@ def test_a_run_its_measurement_and_its_export(tmp_path, monkeypatch):
     run = invoke("train", "--algo", "ppo", "--model", model, *few, *NF4, "--out", "a")
     assert run.exit_code == 0, run.stderr
     monkeypatch.setattr(Memory, "holds_dequantized", lambda self, config: False)
-    fork = invoke("train", "--from", "a", *SMALL, "--out", "b")
+    rejecting = ("--set", "algorithm.importance_correction=sequence_mask")
+    fork = invoke("train", "--from", "a", *SMALL, *rejecting, "--out", "b")
     assert fork.exit_code == 0, fork.stderr
+    assert "sequence_mask would reject" not in fork.stderr  # no warning of the probe
     assert "from a dequantized copy of the merged weights" in run.stderr
     assert "from the 4-bit weights, since memory holds no dequantized copy" in fork.stderr
+    other_base = invoke("train", "--from", "a", *SMALL, "--set", "lora.base=full", "--check")
+    said = "trained with lora.base nf4, which is full here"
+    assert said in other_base.stderr
+    assert said not in fork.stderr
     for name in "ab":
         (row,) = map(json.loads, (tmp_path / name / "metrics.jsonl").open())
         assert row["mismatch"] < 1e-5
@@ -157,6 +169,8 @@ def test_a_run_its_measurement_and_its_export(tmp_path, monkeypatch):
     added = b @ stored[f"base_model.model.{name}.lora_A.weight"] * (32 / 2)
     policy = load_model("a").model.get_submodule(name).weight
     torch.testing.assert_close(policy, NF4Linear(layer).weight + added)
+    halves = load_model("a", dtype="bfloat16").model.get_submodule(name).weight
+    assert torch.equal(halves, policy.bfloat16())  # not the codes of halves
     result = invoke("export", "a", "--out", "x")
     assert "nats a token from the policy that trained on it in NF4" in result.stderr
     exported = AutoModelForCausalLM.from_pretrained("x").get_submodule(name).weight

@@ -1,6 +1,7 @@
 """A run handed on: a plain model of the type asked for, which others load, with its card."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,22 @@ def test_the_best_and_a_number_in_bfloat16(run):
     assert result.exit_code == 0, result.stderr
     weights = load_file(run / f"export-{best}" / "model.safetensors")
     assert {tensor.dtype for tensor in weights.values()} == {torch.bfloat16}
+
+
+def test_the_card_of_an_earlier_step_has_its_own_figure(run, tmp_path):
+    """The first of two steps, as if it were the best: what was measured last is of the second."""
+    copy = tmp_path / "run"
+    shutil.copytree(run, copy)
+    summary = json.loads((copy / "summary.json").read_text())
+    summary["best"] = {"step": 1, "pass@1": 0.875}
+    (copy / "summary.json").write_text(json.dumps(summary))
+    out = tmp_path / "model"
+    result = invoke("export", str(copy), "--step", "best", "--out", str(out))
+    assert result.exit_code == 0, result.stderr
+    card = (out / "README.md").read_text()
+    assert "| after training |" not in card
+    assert "| after all 2 steps, which is another model than this | " in card
+    assert "| after 1 step | 0.875 |" in card
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The cards that people own: what the preflight advises on a made card, and the recipe for each."""
 
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from rlvr_cli.data.problems import ProblemSet
 from rlvr_cli.model import policy
 from rlvr_cli.model.card import Card
 from rlvr_cli.ranks import group
+from rlvr_cli.runs.preflight import review_memory
 from rlvr_cli.setup import memory, plan
 from rlvr_cli.setup.machine import Machine
 from rlvr_cli.setup.memory import SAVINGS, Memory, read_shapes, tokens_of_a_pass
@@ -114,6 +116,33 @@ def test_the_advice_is_the_least_change(gb, size, settings, expected):
         assert model.advice(config).startswith(f"{expected} (")
 
 
+def test_advice_to_offload_is_for_a_host_that_holds_it():
+    """7B: 28.4 GiB of weights as they are read, and 42.6 of gradients and moments in bfloat16."""
+    model = memory_of("7B", 24)
+    config = model.fitted(planned(*set_layer(("algo=dapo", *SHORT))))
+    for gib, flags in (
+        (80, "--set optim.weights=bfloat16 --set optim.offload=all"),
+        (70, "--lora 32 --set optim.offload=all"),
+        (30, "take a smaller model"),
+    ):
+        machine = replace(model.machine, host=gib * GIB)
+        assert replace(model, machine=machine).advice(config).startswith(flags)
+
+
+def test_what_a_check_counts_is_what_the_engine_does():
+    """A base in NF4 whose dequantized copy fitted with short prompts, and with long ones would
+    not."""
+    config = planned(*set_layer(("algo=dapo", "lora.rank=32", "lora.base=nf4", *SHORT)))
+    config = with_values(config, "rollout", kv_budget_mb=64)
+    config = config.model_copy(update={"engine": "transformers"})
+    model = memory_of("3B", 24)
+    need = model.needed(config, dequantizes=True)
+    short = replace(model, machine=replace(model.machine, free=need.peak - 1))
+    assert short.needed(config).peak < need.peak
+    assert review_memory(short, config)[1] == []
+    assert len(review_memory(short, config, dequantizes=True)[1]) == 1
+
+
 @pytest.mark.parametrize("more", [(), ("algo=dapo",)])
 def test_24_gb_and_the_recipe_of_1_5b_need_one_change(more):
     recipe = yaml_layer(RECIPES / "qwen2.5-1.5b-gsm8k.yaml")
@@ -154,6 +183,11 @@ def test_the_hosts_memory_holds_a_part_of_the_weights_for_each_process(monkeypat
     assert shared["a layer of all processes"] == 4 * 2 * 152_064 * 3584
     with_moments = model.needed_on_host(with_values(config, "optim", offload="all"))
     assert with_moments["gradients and AdamW"] == 3 * 4 * SHAPES["7B"].parameters // 8
+    eight_bits = with_values(config, "optim", offload="all", moments="8bit")
+    per_parameter = 4 + 2 * (1 + 4 / 256)  # a gradient, and two codes with their share of a scale
+    assert model.needed_on_host(eight_bits)["gradients and AdamW"] == pytest.approx(
+        per_parameter * SHAPES["7B"].parameters / 8
+    )
     alone = memory_of("7B", 80)
     on_cpu = Memory(alone.model, Machine("cpu", 1 << 40, 1 << 40))
     assert on_cpu.needed_on_host(config) == {}

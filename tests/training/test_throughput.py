@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from conftest import quantizes
 from small_groups import LATE, RIGHT, WRONG, made_group
 from small_models import random_model
 from small_runs import made_figures
@@ -12,6 +13,7 @@ from rlvr_cli.algorithm.filters import Mixed
 from rlvr_cli.algorithm.group_filter import GroupBatch
 from rlvr_cli.core.step_figures import Rates, Seconds, TokenUse
 from rlvr_cli.model.adapter import add_adapter
+from rlvr_cli.model.quantized import quantize
 from rlvr_cli.training import throughput as module
 from rlvr_cli.training.throughput import (
     RunThroughput,
@@ -64,6 +66,15 @@ def test_a_run_is_summed_before_it_is_divided():
     assert of_run(ROW, slower, idle).mfu == pytest.approx((0.25 + 0.15) / 4)
     nothing = of_run()
     assert (nothing.mfu, nothing.rates.goodput, nothing.mismatch_max) == (None, None, None)
+
+
+def test_a_run_with_responses_that_go_on_counts_what_its_steps_decoded():
+    """240 tokens in 4 s, of which the responses that ended have 150, some of an earlier step."""
+    partial = {**ROW, "rounds": 2, "tokens_sampled": 50, "tokens_decoded": 140}
+    figures = of_run(partial, {**partial, "tokens_sampled": 100, "tokens_decoded": 100})
+    assert figures.tokens.sampled == 240
+    assert figures.rates.tokens_per_second_rollout == 60
+    assert figures.rates.signal_share == pytest.approx(80 / 240)
 
 
 def test_a_run_is_one_row():
@@ -166,6 +177,17 @@ def test_frozen_weights_cost_two_thirds_and_an_adapter_its_own():
     assert adapter > 0
     by_hand = (4 * body + 6 * adapter) * 7 + 4 * head * 4 + 6 * 2 * 4 * 8 * 49
     assert update_flops(model, [(3, 4)]) == by_hand
+
+
+@quantizes
+def test_weights_in_four_bits_are_operations_too():
+    """They are no parameters, and the products are those of the frozen weights."""
+    model = random_model("qwen2-untied")
+    add_adapter(model, 2, 4, "all-linear", seed=0)
+    four_bits = random_model("qwen2-untied")
+    quantize(four_bits)
+    add_adapter(four_bits, 2, 4, "all-linear", seed=0)
+    assert update_flops(four_bits, LENGTHS) == update_flops(model, LENGTHS)
 
 
 @pytest.mark.parametrize(

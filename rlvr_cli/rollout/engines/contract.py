@@ -15,6 +15,7 @@ from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.core.text import shortened
 from rlvr_cli.core.types import SamplingParams, TokenIds
 from rlvr_cli.core.versions import release
+from rlvr_cli.model.adapter import merged_parameters
 from rlvr_cli.model.forward import Sample
 from rlvr_cli.rollout.engines.base import score_gap
 from rlvr_cli.rollout.engines.server_engine import (
@@ -197,7 +198,7 @@ def _check_vocabulary(engine: ServerEngine, server: RolloutServer, trainer: Trai
 def _push(engine: ServerEngine, trainer: Trainer) -> None:
     """Push the model's weights. Raises UserError unless every server takes them."""
     try:
-        engine.sync_weights(trainer.model.named_parameters())
+        engine.sync_weights(merged_parameters(trainer.model))
     except EngineError as error:
         raise UserError(f"{error}; {_seeing(engine)}; {trainer.hint}") from None
     for server, refusal in engine.refusals.items():

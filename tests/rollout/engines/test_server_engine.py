@@ -5,13 +5,15 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import replace
 from importlib import util
 from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
 import torch
-from conftest import invoke, refused
+from conftest import invoke, quantizes, refused
 from fake_vllm import FakeVllm, fake_vllm
 from small_servers import ON_SERVERS, QUICK, is_even, trainer_on_servers
 from small_trainer import make_trainer
@@ -20,6 +22,7 @@ from rlvr_cli.core.errors import EngineError, UserError
 from rlvr_cli.core.types import SamplingParams
 from rlvr_cli.data.prompts import forward_samples
 from rlvr_cli.model.loading import LoadedModel, load_model
+from rlvr_cli.model.quantized import quantize
 from rlvr_cli.rollout.engines.contract import Trainer, check_contract
 from rlvr_cli.rollout.engines.hf_engine import TransformersEngine
 from rlvr_cli.rollout.engines.pushed import WeightsDirectory, weights_directory
@@ -82,6 +85,18 @@ def test_a_good_server_keeps_the_contract_and_has_the_trainers_weights(policy):
             assert torch.equal(server.model.lm_head.weight, head)  # untied, and as the embedding
             assert server.seen["/collective_rpc"] == 4  # two pushes of two calls
     assert all(map(torch.equal, before, policy.model.parameters()))
+
+
+@quantizes
+def test_a_good_server_keeps_the_contract_of_a_base_in_four_bits(policy):
+    """Its linear layers are no parameters, and are pushed as the numbers that they stand for."""
+    four_bits = replace(policy, model=deepcopy(policy.model))
+    quantize(four_bits.model)
+    with servers(four_bits, "") as (engine, (server,)):
+        check_contract(engine, contract_of(four_bits))
+        name = "model.layers.0.self_attn.q_proj"
+        pushed = server.model.get_submodule(name).weight
+        assert torch.equal(pushed, four_bits.model.get_submodule(name).weight)
 
 
 @pytest.mark.parametrize(
