@@ -22,7 +22,9 @@ def killed_with_responses_under_way_and_a_batch_ahead(place: Path, engine: str) 
     command = small_run("--algo", "grpo", "--steps", "3", "--engine", engine, *words)
     whole = place / "whole"
     run = place / "run"
-    assert forked([*command, "--out", str(whole)], place).rc == 0
+    unbroken = forked([*command, "-v", "--out", str(whole)], place)
+    assert unbroken.rc == 0, unbroken.err
+    assert "the next step is sampled before the update, in turn" in " ".join(unbroken.err.split())
     lines = (whole / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["unfinished"] > 0
     state = json.loads((whole / "checkpoints/step-2/trainer/state.json").read_text())
