@@ -527,7 +527,7 @@ def doctor(
             examine(Display(stderr=False))
 
 
-@app.command(context_settings={"allow_extra_args": True})
+@app.command(cls=PlainCommand, context_settings={"allow_extra_args": True})
 def serve(
     ctx: typer.Context,
     model: Annotated[str, Argument(help="Model to sample from, as --model of train.")],
@@ -550,7 +550,7 @@ def serve(
     """Start a vLLM server that samples for rlvr train --rollout-server.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr serve Qwen/Qwen2.5-0.5B-Instruct --python ~/vllm/bin/python
       rlvr serve Qwen/Qwen2.5-32B-Instruct -- --tensor-parallel-size 4
       rlvr serve tiny --print
