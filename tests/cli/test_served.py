@@ -191,7 +191,7 @@ def asked(server) -> Counter[str]:
     [
         (("eval", "chains", "--endpoint", "localhost:8000"), "give a URL such as"),
         (("eval", "chains", "--endpoint", "https://me:pw@host/v1"), "does not belong into the URL"),
-        (("train", "--endpoint", "http://localhost:1/v1"), "training needs the weights"),
+        (("train", "--endpoint", "http://localhost:1/v1"), "has to take the weights"),
         (
             ("eval", "chains", "--endpoint", "http://localhost:1/v1", "--set", "server.tries=1"),
             "--endpoint http://localhost:1/v1: ",
