@@ -178,7 +178,7 @@ def eval_(
         output(
             metavar="FILE|NAME=FILE",
             help="Judge responses from a file or - instead of sampling; repeat for several. NAME "
-            "is the model's in tables.",
+            "is the model's in tables, FILE::id=path a field of this file.",
         ),
     ] = None,
     against: Annotated[
