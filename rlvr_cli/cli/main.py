@@ -411,7 +411,8 @@ def ablate(
       rlvr ablate plan.yaml --out runs/mine
 
     Given again, the command makes what is missing: each run is a directory that rlvr show and
-    rlvr train --resume take.
+    rlvr train --resume take. It draws the arms' curves as picture.svg and, with the extra
+    rlvr-cli[plot], as picture.pdf.
     """
     with reported_errors("the runs under way are saved; give the same command again to go on"):
         from rlvr_cli.console.display import Display
