@@ -166,7 +166,7 @@ class Drawing:
 
 
 def _divided(entries: Sequence[tuple[str, str]], count: int) -> list[list[tuple[str, str]]]:
-    """Divide entries into columns, of which the first ones may have one more, as matplotlib does."""
+    """Divide entries into columns. The first ones may have one more, as in matplotlib."""
     length, longer = divmod(len(entries), count)
     columns = []
     start = 0
