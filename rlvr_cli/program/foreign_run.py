@@ -217,8 +217,19 @@ def _read_script(file: Path, text: str) -> dict[str, object]:
         name, equals, value = word.partition("=")
         if equals and name.isidentifier():
             variables[name] = _filled(value, variables)
-    _, entries = take_foreign(words, {})
-    return _referred(entries, variables)
+    others, entries = take_foreign(words, {})
+    return _referred({**entries, **_unknown_flags(others)}, variables)
+
+
+def _unknown_flags(words: Sequence[str]) -> dict[str, object]:
+    """Return the flags behind the name of a Python file, which no program of the table has."""
+    flags: dict[str, object] = {}
+    scripts = [place for place, word in enumerate(words) if word.endswith(".py")]
+    for word in words[scripts[0] :] if scripts else ():
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            flags[name] = parsed(value) if equals else None
+    return flags
 
 
 def take_foreign(
@@ -240,6 +251,8 @@ def take_foreign(
             entries[name.lstrip("+~")] = None if word[0] == "~" else _normal(parsed(value))
         elif _is_foreign_flag(name, known_options):
             entries[name] = _normal(parsed(value)) if equals else _taken(rest, name)
+        elif _is_foreign_flag(_without_no(name), known_options):
+            entries[_without_no(name)] = False
         else:
             ours.append(word)
             if known_options.get(name, False) and not equals:
@@ -258,6 +271,11 @@ def _is_foreign_flag(name: str, known_options: Mapping[str, bool]) -> bool:
     """Return whether a flag is another program's, and none of this one."""
     is_flag = name.startswith("--") and name not in known_options
     return is_flag and foreign_answer(name) is not None
+
+
+def _without_no(name: str) -> str:
+    """Return the flag that a flag with `no` before it turns off. Return other flags unchanged."""
+    return re.sub("^--no[_-]", "--", name)
 
 
 def _taken(rest: list[str], key: str) -> object:

@@ -136,6 +136,23 @@ def test_a_script_computes_its_values_as_a_shell_does(tmp_path):
     assert "put the value in" in here["path"]
 
 
+def test_a_script_of_trl_has_each_of_its_flags(tmp_path):
+    """Also those with `no` before them, and those that no program has. The launcher's are none."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "accelerate launch --config_file zero2.yaml --num_processes 4 train.py --use_vllm \\\n"
+        "  --per_device_train_batch_size=8 --num_generations 16 --no_gradient_checkpointing \\\n"
+        "  --colour blue --flavour=sweet --max_steps 40\n"
+    )
+    run = translate(read_run(script))
+    assert run.settings["rollout.prompts"] == 2
+    assert run.settings["optim.checkpointing"] == "off"
+    assert run.settings["steps"] == 40
+    unknown = [key.name for key in run.keys if key.heading == "is not known"]
+    assert unknown == ["--colour", "--flavour"]
+    assert "--config_file" not in {key.name for key in run.keys}
+
+
 def test_references_that_grow_are_not_followed(tmp_path):
     """Thirty variables that each name the one before ten times: 10^30 characters."""
     lines = ["v0=x", *(f"v{i}={f'$v{i - 1}' * 10}" for i in range(1, 31))]
