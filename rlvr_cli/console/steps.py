@@ -94,6 +94,8 @@ CURVES = (
     ),
 )
 _LINES_PER_HEADER = 20
+_MOST_DIGITS = 7
+"""Digits of a mark of an axis are fewer than these, three if they tell the marks apart."""
 _PIPE_COLUMNS = 80
 _LONGEST_NAME, _MOST_SETS = 12, 20
 _CHART_COLUMNS, _CHART_LINES, _CHARTS_IN_A_ROW, _X_LABELS = 40, 9, 3, 5
@@ -279,7 +281,12 @@ def _set_axes(
             high = min(high, limits[1])
     plotext.ylim(low, high)
     labels = [low, (low + high) / 2, high]
-    plotext.yticks(labels, [f"{label:.3g}" for label in labels])
+    texts = []
+    for digits in range(3, _MOST_DIGITS):
+        texts = [f"{label:.{digits}g}" for label in labels]
+        if len(set(texts)) == len(texts):
+            break
+    plotext.yticks(labels, texts)
     first = min(steps)
     last = max(steps)
     if float(first) == float(last):
