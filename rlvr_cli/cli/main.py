@@ -533,7 +533,12 @@ def serve(
     ctx: typer.Context,
     model: Annotated[str, Argument(help="Model to sample from, as --model of train.")],
     python: Annotated[
-        str, Option(metavar="PATH", help="Python of an environment that has vLLM 0.32 or later.")
+        str,
+        Option(
+            metavar="PATH",
+            help="Python of an environment that has vLLM 0.32 or later.",
+            show_default="this one",
+        ),
     ] = sys.executable,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port to listen on.", min=1, max=65535)] = 8000,
