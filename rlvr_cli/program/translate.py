@@ -3,7 +3,7 @@
 import math
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -193,7 +193,7 @@ class _Translator:
         for name, words in row.only_if.items():
             decisive = self._value_of(name)
             if name in self.values or decisive is not None:
-                word = _word(decisive)
+                word = _word(decisive, words)
                 if word not in words and not any(
                     listed.startswith("not ") and listed != f"not {word}" for listed in words
                 ):
@@ -216,7 +216,7 @@ class _Translator:
         targets = [setting_named(target) for target in row.targets(name)]
         match row.translation:
             case "same":
-                if value is None:
+                if value in (None, ""):
                     return {}
                 return {**row.also, **{target: _typed(target, value) for target in targets}}
             case "count":
@@ -225,7 +225,7 @@ class _Translator:
                 entry = row.nothing if is_none else _typed(targets[0], value)
                 return {} if entry is None else {targets[0]: entry}
             case "words":
-                meaning = row.values.get(_word(value))
+                meaning = row.values.get(_word(value, row.values))
                 if meaning is None and row.rest == "same":
                     return {targets[0]: _typed(targets[0], value)}
                 if meaning is None and value is None:
@@ -286,10 +286,10 @@ class _Translator:
         answer = row.answer(name)
         if row.translation == "idle":
             return "the same here", answer
-        is_off = value in (None, False, "", [], {}) or _word(value) in row.off
+        is_off = value in (None, False, "", [], {}) or _word(value) in ("none", *row.off)
         if row.translation == "absent" and is_off:
             return "the same here", f"not used there, and {answer}"
-        if value is None:
+        if is_off:
             return "the same here", "nothing to set"
         return "is not there", answer if " " in answer else f"decide: {answer}"
 
@@ -429,11 +429,16 @@ def _at(values: Mapping[str, object], name: str) -> object:
     return values.get(name, values.get(f"{name}.kind"))
 
 
-def _word(value: object) -> str:
-    """Return a value as the table writes it: true, none, 1, or a word in lower case."""
+def _word(value: object, words: Collection[str] = ()) -> str:
+    """Return a value as the table writes it: true, none, 1, or a word in lower case.
+
+    1 and 0 are true and false among words that are so.
+    """
     if value is None:
         return "none"
     number = number_in(value)
+    if number in (0, 1) and not {"0", "1"} & {*words} and {"true", "false"} & {*words}:
+        return str(bool(number)).lower()
     if number is not None:
         return f"{number:g}"
     return str(value).strip().lower()
