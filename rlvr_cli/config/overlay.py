@@ -103,7 +103,7 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
     """
     previous_kind = values.get(f"{name}.kind")
     first = next(iter(choices.values()))
-    is_kind = isinstance(value, str) and value in choices
+    is_kind = isinstance(value, str) and value in (*choices, NONE)
     kind = value
     fields: Flat = {}  # those that the value sets besides the kind
     if first.number and type(value) in (int, float):

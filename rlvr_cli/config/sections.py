@@ -314,17 +314,17 @@ class Config(Section):
     )
     """Sampling engine. Auto means server with --rollout-server, else vllm if it is installed and
     there is a GPU."""
-    data: DataConfig = DataConfig()
-    rollout: RolloutConfig = RolloutConfig()
-    reward: RewardConfig = RewardConfig()
+    data: DataConfig = DataConfig.model_construct()
+    rollout: RolloutConfig = RolloutConfig.model_construct()
+    reward: RewardConfig = RewardConfig.model_construct()
     algorithm: Algorithm = setting(ALGORITHMS["dapo"])
-    optim: OptimConfig = OptimConfig()
-    lora: LoraConfig = LoraConfig()
-    eval: EvalConfig = EvalConfig()
-    server: ServerConfig = ServerConfig()
-    servers: ServersConfig = ServersConfig()
-    checkpoint: CheckpointConfig = CheckpointConfig()
-    guards: GuardsConfig = GuardsConfig()
+    optim: OptimConfig = OptimConfig.model_construct()
+    lora: LoraConfig = LoraConfig.model_construct()
+    eval: EvalConfig = EvalConfig.model_construct()
+    server: ServerConfig = ServerConfig.model_construct()
+    servers: ServersConfig = ServersConfig.model_construct()
+    checkpoint: CheckpointConfig = CheckpointConfig.model_construct()
+    guards: GuardsConfig = GuardsConfig.model_construct()
 
     @property
     def computes_alike(self) -> bool:

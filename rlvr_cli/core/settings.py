@@ -210,13 +210,19 @@ class Setting:
 
     name: str
     default: object
-    meaning: str
+    section: type[Section]
+    """The class that declares it."""
     annotation: object
     use: Use
     values: tuple[str, ...] = ()
     """The words that it can be, if it is limited to a few."""
     kinds: tuple[str, ...] = ()
     """The kinds of the choice around it that have it. Empty means all."""
+
+    @property
+    def meaning(self) -> str:
+        """Return its docstring, on one line."""
+        return _meaning(self.section, self.name.rpartition(".")[2], kinds(self.annotation))
 
 
 def settings_of(
@@ -244,7 +250,7 @@ def settings_of(
         yield Setting(
             name=path,
             default=default.kind if isinstance(default, Choice) else default,
-            meaning=_meaning(section, name, choices),
+            section=section,
             annotation=annotation,
             use=use,
             values=_words(annotation, choices) or tuple(use.words),
