@@ -15,7 +15,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import ADAPTER_FILES
 from rlvr_cli.core.libraries import library
 from rlvr_cli.model.pretrained import read_object
-from rlvr_cli.model.quantized import quantized_layers
+from rlvr_cli.model.quantized import NF4Linear
 from rlvr_cli.ranks.group import full_tensor, shard_as
 
 if TYPE_CHECKING:
@@ -119,11 +119,15 @@ def merged_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _full_weights(model: Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield all parameters, and quantized weights as the numbers that they stand for."""
-    for name, parameter in model.named_parameters():
-        yield name, full_tensor(parameter.detach())
-    for name, layer in quantized_layers(model):
-        yield f"{name}.weight", layer.weight
+    """Yield all parameters in their order, quantized weights as the numbers they stand for."""
+    shared = set[int]()
+    for place, module in model.named_modules():
+        if isinstance(module, NF4Linear):
+            yield f"{place}.weight", module.weight
+        for name, parameter in module.named_parameters(place, recurse=False):
+            if id(parameter) not in shared:
+                shared.add(id(parameter))
+                yield name, full_tensor(parameter.detach())
 
 
 def adapter_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:

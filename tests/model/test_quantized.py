@@ -11,6 +11,8 @@ import pytest
 import torch
 from conftest import invoke, quantizes, refused
 from small_models import random_model, save_small_model
+from small_runs import repeatable
+from small_trainer import has_even, make_trainer, steps
 from torch.nn import Linear
 from transformers import AutoModelForCausalLM
 
@@ -122,12 +124,40 @@ def test_merged_weights_are_dequantized_and_what_the_adapter_adds():
     quantize(model)
     dequantized = {f"{name}.weight": layer.weight for name, layer in quantized_layers(model)}
     merged = dict(merged_parameters(learned_adapter(model)))
-    assert sorted(merged) == sorted(names)
+    assert list(merged) == names  # in this order a teacher is compared with the policy
     for name, layer in model.named_modules():
         if hasattr(layer, "lora_A"):
             added = layer.lora_B["default"].weight @ layer.lora_A["default"].weight
             weight = dequantized[f"{name}.weight"] + 2.0 * added
             assert torch.equal(merged[f"{name}.weight"], weight)
+
+
+@quantizes
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("algo=grpo", "algorithm.kl.reference={kind: iterative, every: 1}"),
+        ("algo=opd", "rollout.samples=1"),
+    ],
+    ids=["renewed reference", "teacher"],
+)
+def test_models_beside_the_policy_see_its_dequantized_weights(settings, tmp_path):
+    """A run on a base in NF4 is the run on the numbers that the base stands for, to the bit."""
+    plain = random_model()
+    quantize(plain)
+    dequantize(plain)
+    with_adapter = (*settings, "steps=2", "lora.rank=2", "optim.warmup_steps=0")
+    histories = []
+    adapters = []
+    for more, model in ((("lora.base=nf4",), random_model()), ((), plain)):
+        trainer = make_trainer(has_even, *with_adapter, *more, model=model)
+        history = steps(trainer, tmp_path / f"run-{len(histories)}")
+        histories.append([repeatable(row) for row in history])
+        adapters.append(dict(adapter_parameters(trainer.session.policy.model)))
+    assert histories[0] == histories[1]
+    assert all(row["grad_norm"] > 0 for row in histories[0])
+    for name, matrix in adapters[0].items():
+        assert torch.equal(matrix, adapters[1][name])
 
 
 @quantizes
