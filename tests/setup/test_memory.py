@@ -219,7 +219,7 @@ def test_each_part_by_hand():
     assert "gradients" not in offloaded.updating
 
 
-def test_a_base_in_nf4_by_hand():
+def test_a_base_in_nf4_by_hand(monkeypatch):
     """600 of 1000 weights take half a byte each, and 64 of them share a scale of 4 bytes. An engine
     holds 1000 dequantized ones if they fit, else the 400 others."""
     model = replace(TINY, quantizable=600, largest_quantizable=200)
@@ -231,6 +231,11 @@ def test_a_base_in_nf4_by_hand():
     assert stages["backward through the last layer"]["a dequantized weight"] == 4 * 200
     small = Machine("cpu", need.peak - 1, need.peak - 1)
     assert Memory(model, small).needed(config).always["the engine's weights"] == 4 * 400
+    for module in (memory, group):
+        monkeypatch.setattr(module, "world", lambda: 4)
+    # A process has a quarter of the others, and all of the codes.
+    quarter = Memory(model, CPU).needed(config)
+    assert quarter.always["weights"] == 400 + 600 // 2 + 4 * 600 // 64
 
 
 def test_layers_that_are_computed_again_store_their_inputs():
