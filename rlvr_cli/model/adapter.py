@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -139,8 +140,10 @@ def adapter_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
 
 def save_adapter_config(model: "PreTrainedModel", base: str, directory: Path) -> None:
     """Write the adapter's settings in peft's format. `base` names the model it belongs to."""
-    config = model.peft_config["default"]
+    config = copy(model.peft_config["default"])
     config.base_model_name_or_path = base
+    # peft's set has another order in each process, and a resumed run writes the same bytes.
+    config.target_modules = sorted(config.target_modules)
     config.inference_mode = True
     config.save_pretrained(directory)
 
