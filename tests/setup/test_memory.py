@@ -5,6 +5,7 @@ import math
 import re
 import sys
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 
 import memory as table  # benchmarks/memory.py
@@ -68,17 +69,21 @@ def stored_by(layer: torch.nn.Module) -> list[dict[int, int]]:
     return passes
 
 
+BITS_8 = ("optim.moments=8bit",)
+BITS_4 = ("lora.rank=2", "lora.base=nf4")
+
+
 @pytest.mark.parametrize(
-    "more",
+    ("name", "more"),
     [
-        (),
-        ("lora.rank=32",),
-        ("lora.rank=2",),
-        pytest.param(("optim.moments=8bit",), marks=quantizes),
-        pytest.param(("lora.rank=2", "lora.base=nf4"), marks=quantizes),
+        *product(("2M", "8M"), ((), ("lora.rank=32",), ("lora.rank=2",))),
+        *(pytest.param("2M", more, marks=quantizes) for more in (BITS_8, BITS_4)),
+        *(
+            pytest.param("8M", more, marks=[quantizes, pytest.mark.slow])
+            for more in (BITS_8, BITS_4)
+        ),
     ],
 )
-@pytest.mark.parametrize("name", ["2M", "8M"])
 def test_an_update_allocates_what_is_predicted(name, more):
     """Weights, moments and gradients to the byte, and what a layer stores within a tenth."""
     tokens = 512
