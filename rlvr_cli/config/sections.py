@@ -160,7 +160,7 @@ class RolloutConfig(Section):
     `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, with_model=False, gt=0, lt=1)
     """Share of a GPU's memory for sampling. Training lowers it if the trained models leave less.
-    Evaluation uses 0.9 unless it is set."""
+    Evaluation uses 0.9 unless it is set. vLLM has what its weights and a response need at least."""
     precision: Precision = setting("auto", read_by=SAMPLING, with_model=False)
     """Compute dtype of the engine. Auto means float32 on a CPU, and on a GPU 16 bits, as
     optim.precision says. With transformers it is float32 if optim.precision is float32, and on a
