@@ -21,6 +21,9 @@ from rlvr_cli.ranks.group import share, sum_values
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
 
+_QUEUED = 4
+"""Responses that a slot may take up in a round."""
+
 
 @dataclass
 class InFlight:
@@ -69,12 +72,16 @@ class InFlight:
 
     def end_step(self) -> PartialFigures:
         """Return the figures of the step."""
-        self._count(unfinished=self._unfinished)
+        members = [member for group in self.groups for member in group.members]
+        in_progress = [m for m in members if isinstance(m, Unfinished) and m.position]
+        self._count(unfinished=len(in_progress))
         return self.figures
 
     @property
-    def _unfinished(self) -> int:
-        return sum(len(group.unfinished) for group in self.groups)
+    def _slots(self) -> int:
+        """Return the number of responses that are decoded together, in all processes."""
+        config = self.session.plan.config.rollout
+        return config.prompts * config.samples
 
     def _count(self, **more: int) -> None:
         """Add to the figures of the step."""
@@ -82,10 +89,11 @@ class InFlight:
         self.figures = replace(self.figures, **totals)
 
     def _begin_groups(self) -> None:
-        """Begin as many problems as there is room for, in the place of responses that ended."""
+        """Draw as many problems as a round may begin, in the place of responses that end."""
         config = self.session.plan.config
         samples = config.rollout.samples
-        room = config.rollout.prompts * samples - self._unfinished
+        unfinished = sum(len(group.unfinished) for group in self.groups)
+        room = (1 + _QUEUED) * self._slots - unfinished
         for place, problem in self.order.draw(room // samples):
             prompt = self.prompts[problem]
             seed = response_seed(config.seed, "train", place)
@@ -132,7 +140,8 @@ class InFlight:
             if not count:  # its last response was too old
                 yield g, groups[g].completions
         tokens = self.session.plan.config.rollout.round_tokens
-        with closing(self.session.engine.extend(responses, params, tokens)) as extensions:
+        slots = len(share(range(self._slots)))
+        with closing(self.session.engine.extend(responses, params, tokens, slots)) as extensions:
             for r, more in extensions:
                 g, number = places[r]
                 response = responses[r].extended(more, weight_version)

@@ -387,7 +387,7 @@ def extended(
     ]
     params = SamplingParams(1, max_tokens)
     asked = [responses[r] for r in goes_on]
-    more = dict(engine.extend(asked, params, tokens))
+    more = dict(engine.extend(asked, params, tokens, len(asked)))
     assert sorted(more) == list(range(len(asked)))
     rows = list(responses)
     for number, r in enumerate(goes_on):
@@ -438,6 +438,30 @@ def test_how_a_response_goes_on_depends_on_itself_alone(extending):
     assert pieces == [ids(whole)[p] for p in range(4)]
 
 
+def test_responses_begin_in_the_place_of_those_that_end(extending):
+    """Two slots of 6 tokens: responses that are 6 long take one each, and those that are 2 long
+    take a third each. What has begun goes on, in whatever place, and each has its own tokens."""
+    engine = extending(make_model(), stop_ids=())
+    whole = extended(engine, begun(), 6, 0, max_tokens=6, stop=-1)
+    for longest, expected in ((2, [2] * 6), (4, [4, 4, 2, 2]), (6, [6, 6]), (9, [6, 6])):
+        params = SamplingParams(1, longest)
+        parts = dict(engine.extend(begun(), params, 6, 2))
+        assert [len(parts[r].token_ids) for r in sorted(parts)] == expected
+        assert sorted(parts) == list(range(len(expected)))
+        for r, part in parts.items():
+            assert tuple(part.token_ids) == whole[r].token_ids[: len(part.token_ids)]
+    halves = extended(engine, begun(), 2, 0, max_tokens=6, stop=-1)
+    responses = [*begun()[:8], *halves[8:]]  # more have begun than there are slots
+    parts = dict(engine.extend(responses, SamplingParams(1, 6), 3, 2))
+    assert sorted(parts) == [8, 9, 10, 11]
+    parts = dict(engine.extend(responses, SamplingParams(1, 6), 6, 5))
+    lengths = [(r, len(parts[r].token_ids)) for r in sorted(parts)]
+    assert lengths == [(0, 6), (1, 2), (2, 2), (3, 2), (4, 2), (8, 4), (9, 4), (10, 4), (11, 4)]
+    for r, part in parts.items():
+        goes_on = responses[r].extended(part, 0)
+        assert goes_on.token_ids == whole[r].token_ids[: goes_on.position]
+
+
 def test_a_response_ends_at_its_longest_length_however_it_is_cut(extending):
     engine = extending(make_model(), stop_ids=())
     responses = begun(1)
@@ -445,8 +469,8 @@ def test_a_response_ends_at_its_longest_length_however_it_is_cut(extending):
         responses = extended(engine, responses, 4, 0, max_tokens=9, stop=-1)
     assert [response.position for response in responses] == [9] * 4
     assert responses[0].versions == ((0, 9),)
-    assert list(engine.extend([], SamplingParams(1, 9), 4)) == []
+    assert list(engine.extend([], SamplingParams(1, 9), 4, 1)) == []
     with pytest.raises(
         UserError, match=f"response of {CONTEXT} is more than.*context of {CONTEXT}"
     ):
-        list(engine.extend(begun(1), SamplingParams(1, CONTEXT), 4))
+        list(engine.extend(begun(1), SamplingParams(1, CONTEXT), 4, 4))

@@ -198,6 +198,7 @@ class VllmEngine(Engine):
         responses: Sequence[Unfinished],
         params: SamplingParams,
         tokens: int,
+        slots: int,
         listener: Listener | None = None,
     ) -> Extensions:
         """Extend as `Engine.extend` says, by requests of their own with seeds of their own.
@@ -208,15 +209,18 @@ class VllmEngine(Engine):
         refuse_responses(responses, params.max_tokens, self.context)
         # Keys that decoding left differ from computed ones by rounding, and a resumed run has none.
         self._drop_keys()
+        unfinished = [r for r, response in enumerate(responses) if response.position]
+        fresh = [r for r, response in enumerate(responses) if not response.position]
+        order = unfinished + fresh[: max(0, slots - len(unfinished))]
         requests = []
-        for response in responses:
+        for response in (responses[r] for r in order):
             limit = min(tokens, params.max_tokens - response.position)
             part = replace(params, samples=1, max_tokens=limit)
             requests.append(self.request(part, continued_seed(response.seed, response.position)))
-        contexts = [response.context for response in responses]
+        contexts = [responses[r].context for r in order]
         with closing(self._finished(contexts, requests, listener)) as finished:
-            for r, (output,) in finished:
-                yield r, _completion(output, params.temperature, self._precision)
+            for place, (output,) in finished:
+                yield order[place], _completion(output, params.temperature, self._precision)
 
     def _finished(
         self, contexts: Sequence[TokenIds], params: Sequence[Any], listener: Listener | None
