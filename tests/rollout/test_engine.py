@@ -458,8 +458,8 @@ def test_responses_begin_in_the_place_of_those_that_end(extending):
     lengths = [(r, len(parts[r].token_ids)) for r in sorted(parts)]
     assert lengths == [(0, 6), (1, 2), (2, 2), (3, 2), (4, 2), (8, 4), (9, 4), (10, 4), (11, 4)]
     for r, part in parts.items():
-        goes_on = responses[r].extended(part, 0)
-        assert goes_on.token_ids == whole[r].token_ids[: goes_on.position]
+        ((_, alone),) = engine.extend([responses[r]], SamplingParams(1, 6), 6, 1)
+        assert part.token_ids == alone.token_ids[: len(part.token_ids)]
 
 
 def test_a_response_ends_at_its_longest_length_however_it_is_cut(extending):
