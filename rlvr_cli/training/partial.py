@@ -17,12 +17,12 @@ from rlvr_cli.core.step_figures import PartialFigures
 from rlvr_cli.core.types import Group, OpenGroup, Prompt, Unfinished
 from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.ranks.exchange import gather_shares
-from rlvr_cli.ranks.group import share, sum_values
+from rlvr_cli.ranks.group import share, sum_values, world
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
 
-_QUEUED = 4
-"""Responses that a slot may take up in a round."""
+_TURNS = 8
+"""Turns of a round: a place is empty for half a turn until another response begins there."""
 
 
 @dataclass
@@ -40,6 +40,7 @@ class InFlight:
     def begin_step(self, weight_version: int) -> None:
         """End the responses that are too old for these weights."""
         self.figures = PartialFigures()
+        self.session.engine.drop_keys()  # a resumed run has none
         groups = []
         for group in self.groups:
             members = list(group.members)
@@ -63,7 +64,6 @@ class InFlight:
         `on_group` hears of each group of a round when it is judged.
         """
         while len(self.groups) < count or None in [group.group for group in self.groups[:count]]:
-            self._begin_groups()
             self._sample_round(weight_version, on_group)
         taken = self.groups[:count]
         self.groups = self.groups[count:]
@@ -72,16 +72,12 @@ class InFlight:
 
     def end_step(self) -> PartialFigures:
         """Return the figures of the step."""
-        members = [member for group in self.groups for member in group.members]
-        in_progress = [m for m in members if isinstance(m, Unfinished) and m.position]
-        self._count(unfinished=len(in_progress))
+        self._count(unfinished=self._unfinished)
         return self.figures
 
     @property
-    def _slots(self) -> int:
-        """Return the number of responses that are decoded together, in all processes."""
-        config = self.session.plan.config.rollout
-        return config.prompts * config.samples
+    def _unfinished(self) -> int:
+        return sum(len(group.unfinished) for group in self.groups)
 
     def _count(self, **more: int) -> None:
         """Add to the figures of the step."""
@@ -89,11 +85,10 @@ class InFlight:
         self.figures = replace(self.figures, **totals)
 
     def _begin_groups(self) -> None:
-        """Draw as many problems as a round may begin, in the place of responses that end."""
+        """Begin as many problems as there is room for, in the place of responses that ended."""
         config = self.session.plan.config
         samples = config.rollout.samples
-        unfinished = sum(len(group.unfinished) for group in self.groups)
-        room = (1 + _QUEUED) * self._slots - unfinished
+        room = config.rollout.prompts * samples - self._unfinished
         for place, problem in self.order.draw(room // samples):
             prompt = self.prompts[problem]
             seed = response_seed(config.seed, "train", place)
@@ -101,31 +96,44 @@ class InFlight:
             self.groups.append(OpenGroup(place, problem, prompt, members))
 
     def _sample_round(self, weight_version: int, on_group: Callable[[Group], None]) -> None:
-        """Give every unfinished response its tokens, and judge the groups whose last one ended."""
+        """Give every unfinished response its tokens, in turns: between two of them others begin in
+        the place of those that have ended."""
+        tokens = self.session.plan.config.rollout.round_tokens
+        turn = -(-tokens // _TURNS)
+        for start in range(0, tokens, turn):
+            self._begin_groups()
+            self._take_turn(min(turn, tokens - start), weight_version, on_group)
+        self._count(rounds=1)
+
+    def _take_turn(
+        self, tokens: int, weight_version: int, on_group: Callable[[Group], None]
+    ) -> None:
+        """Give every unfinished response as many tokens, and judge the groups whose last one ended.
+
+        The groups of a process are the same from turn to turn, so that it has their keys.
+        """
         session = self.session
-        asked = [number for number, group in enumerate(self.groups) if group.group is None]
-        groups = [self.groups[number] for number in asked]
-        extended = list(share(groups))
+        extended = list(share(self.groups))
         tokens_before = sum(_tokens(group) for group in extended)
         judged = session.sampler.judge_some(
-            [group.prompt for group in groups],
-            self._extend(extended, weight_version),
+            [group.prompt for group in self.groups],
+            self._extend(extended, tokens, weight_version),
             session.rewarder,
             weight_version,
             on_group,
         )
-        tokens = sum(_tokens(group) for group in extended) - tokens_before
-        total = sum_values({"tokens": tokens})["tokens"]
-        self._count(rounds=1, tokens_decoded=round(total))
-        rows = open_groups_as_json(extended, self.prompts)
-        whole = open_groups_from_json(gather_shares(rows), self.prompts)
-        for index, number in enumerate(asked):
-            group = whole[index]
-            if index in judged:
-                group = replace(group, members=(), group=judged[index])
-            self.groups[number] = group
+        decoded = sum(_tokens(group) for group in extended) - tokens_before
+        self._count(tokens_decoded=round(sum_values({"tokens": decoded})["tokens"]))
+        if world() > 1:
+            rows = open_groups_as_json(extended, self.prompts)
+            extended = open_groups_from_json(gather_shares(rows), self.prompts)
+        self.groups = extended
+        for index, group in judged.items():
+            self.groups[index] = replace(extended[index], members=(), group=group)
 
-    def _extend(self, groups: list[OpenGroup], weight_version: int) -> CompletionStream:
+    def _extend(
+        self, groups: list[OpenGroup], tokens: int, weight_version: int
+    ) -> CompletionStream:
         """Extend the responses of these groups in place, and yield the completions of each group
         with its number once its last response has ended."""
         params = self.session.plan.training
@@ -137,11 +145,9 @@ class InFlight:
             assert isinstance(response, Unfinished)
             responses.append(response)
         for g, count in enumerate(lacking):
-            if not count:  # its last response was too old
+            if not count and groups[g].group is None:  # its last response was too old
                 yield g, groups[g].completions
-        tokens = self.session.plan.config.rollout.round_tokens
-        slots = len(share(range(self._slots)))
-        with closing(self.session.engine.extend(responses, params, tokens, slots)) as extensions:
+        with closing(self.session.engine.extend(responses, params, tokens)) as extensions:
             for r, more in extensions:
                 g, number = places[r]
                 response = responses[r].extended(more, weight_version)

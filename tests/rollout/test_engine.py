@@ -387,7 +387,7 @@ def extended(
     ]
     params = SamplingParams(1, max_tokens)
     asked = [responses[r] for r in goes_on]
-    more = dict(engine.extend(asked, params, tokens, len(asked)))
+    more = dict(engine.extend(asked, params, tokens))
     assert sorted(more) == list(range(len(asked)))
     rows = list(responses)
     for number, r in enumerate(goes_on):
@@ -429,37 +429,35 @@ def test_tokens_of_several_versions_have_the_logprobs_of_their_own(extending):
 def test_how_a_response_goes_on_depends_on_itself_alone(extending):
     engine = extending(make_model())
     first = extended(engine, begun(), 5, 0)
+    engine.drop_keys()
     second = extended(engine, first, 5, 0)
     for r in (0, 4, 11):
         assert extended(engine, [first[r]], 5, 0)[0].token_ids == second[r].token_ids
+    engine.drop_keys()
     assert extended(engine, first, 5, 0) == second  # and not on what was sampled meanwhile
     whole = run(engine, SamplingParams(3, 5))
     pieces = [[list(r.token_ids) for r in first[3 * p : 3 * p + 3]] for p in range(4)]
     assert pieces == [ids(whole)[p] for p in range(4)]
 
 
-def test_responses_begin_in_the_place_of_those_that_end(extending):
-    """Two slots of 6 tokens: responses that are 6 long take one each, and those that are 2 long
-    take a third each. What has begun goes on, in whatever place, and each has its own tokens."""
-    engine = extending(make_model(), stop_ids=())
-    whole = extended(engine, begun(), 6, 0, max_tokens=6, stop=-1)
-    for longest, expected in ((2, [2] * 6), (4, [4, 4, 2, 2]), (6, [6, 6]), (9, [6, 6])):
-        params = SamplingParams(1, longest)
-        parts = dict(engine.extend(begun(), params, 6, 2))
-        assert [len(parts[r].token_ids) for r in sorted(parts)] == expected
-        assert sorted(parts) == list(range(len(expected)))
-        for r, part in parts.items():
-            assert tuple(part.token_ids) == whole[r].token_ids[: len(part.token_ids)]
-    halves = extended(engine, begun(), 2, 0, max_tokens=6, stop=-1)
-    responses = [*begun()[:8], *halves[8:]]  # more have begun than there are slots
-    parts = dict(engine.extend(responses, SamplingParams(1, 6), 3, 2))
-    assert sorted(parts) == [8, 9, 10, 11]
-    parts = dict(engine.extend(responses, SamplingParams(1, 6), 6, 5))
-    lengths = [(r, len(parts[r].token_ids)) for r in sorted(parts)]
-    assert lengths == [(0, 6), (1, 2), (2, 2), (3, 2), (4, 2), (8, 4), (9, 4), (10, 4), (11, 4)]
-    for r, part in parts.items():
-        ((_, alone),) = engine.extend([responses[r]], SamplingParams(1, 6), 6, 1)
-        assert part.token_ids == alone.token_ids[: len(part.token_ids)]
+def test_keys_of_the_call_before_change_nothing_but_rounding(extending):
+    """Responses end at different lengths, others begin in their places, and a longer prompt
+    than any context: with keys that are kept and with keys that are computed again."""
+    sampled = []
+    for drops in (False, True):
+        engine = extending(make_model())
+        engine.drop_keys()
+        responses = begun()[:7]
+        for batch in ([], [0], [8, 9], [], [10, 7, 11]):
+            responses += [begun()[r] for r in batch]
+            responses = extended(engine, responses, 4, 0)
+            if drops:
+                engine.drop_keys()
+        sampled.append(sorted(responses, key=lambda response: response.seed))
+    for kept, computed in zip(*sampled, strict=True):
+        assert kept.token_ids == computed.token_ids
+        assert kept.logprobs == pytest.approx(computed.logprobs, abs=1e-4)
+    assert len({response.position for response in sampled[0]}) > 2
 
 
 def test_a_response_ends_at_its_longest_length_however_it_is_cut(extending):
@@ -469,8 +467,8 @@ def test_a_response_ends_at_its_longest_length_however_it_is_cut(extending):
         responses = extended(engine, responses, 4, 0, max_tokens=9, stop=-1)
     assert [response.position for response in responses] == [9] * 4
     assert responses[0].versions == ((0, 9),)
-    assert list(engine.extend([], SamplingParams(1, 9), 4, 1)) == []
+    assert list(engine.extend([], SamplingParams(1, 9), 4)) == []
     with pytest.raises(
         UserError, match=f"response of {CONTEXT} is more than.*context of {CONTEXT}"
     ):
-        list(engine.extend(begun(1), SamplingParams(1, CONTEXT), 4, 4))
+        list(engine.extend(begun(1), SamplingParams(1, CONTEXT), 4))

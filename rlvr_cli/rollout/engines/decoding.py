@@ -96,6 +96,12 @@ class GroupLayer(CacheLayerMixin):
             self.memory = tuple(grown)
         self.keys, self.values = (states[:, :, :capacity] for states in self.memory)
 
+    def add_rows(self, count: int) -> None:
+        """Append rows of zeros."""
+        capacity = self.keys.shape[2]
+        self.memory = tuple(F.pad(states, (0, 0, 0, 0, 0, 0, 0, count)) for states in self.memory)
+        self.keys, self.values = (states[:, :, :capacity] for states in self.memory)
+
     def move(self, rows: Tensor, places: Tensor, count: int) -> None:
         """Move rows to these places, and keep the first `count` rows."""
         for states in (self.keys, self.values):
@@ -159,13 +165,18 @@ class GroupCache(Cache):
         self.bias[:, length] = 0
         return self.bias
 
-    def put(self, places: Tensor, joining: "GroupCache") -> None:
-        """Put the rows of another cache into these places, to go on with the others.
+    def put(self, places: Tensor, joining: "GroupCache", rows: int) -> None:
+        """Put the rows of another cache into these places of `rows`, to go on with the others.
 
         Where it has more positions, those of the others are left empty.
         """
         length = joining.get_seq_length()
         self._make_room(length)
+        added = rows - len(self.bias)
+        if added > 0:
+            self.bias = F.pad(self.bias, (0, 0, 0, added), value=-torch.inf)
+            for layer in self.layers:
+                layer.add_rows(added)
         self.bias[places] = -torch.inf
         self.bias[places, :length] = joining.bias[:, :length]
         for layer, joining_layer in zip(self.layers, joining.layers, strict=True):

@@ -3,7 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import torch
@@ -34,10 +34,21 @@ from rlvr_cli.rollout.engines.sampling import TokenCollector, TokenTransfer, sam
 _PREFILLED = 32
 """Prompts of similar length in one pass: with 128, half of GSM8K's tokens would be padding."""
 _COMPACT_BELOW = 0.9
-"""The share of unfinished rows below which the finished ones are taken out of the cache, or others
-begin in their places: a copy costs about as much as a step, and a prefill as two."""
+"""The share of unfinished rows below which the finished ones are taken out of the cache: a copy
+costs about as much as a step."""
+_CALLS = 8
+"""Calls of `extend` for which keys have room: a round has as many."""
 _PASS_TOKENS = 128
 """Tokens of padding that cost as much as a further pass: on a CPU 4 ms, of the built-in policy."""
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """Keys and values that a round leaves to the next one with the same weights."""
+
+    cache: GroupCache
+    rows: list[tuple[int, int]]
+    """The seed of each row, and the number of its tokens."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +61,6 @@ class _Rows:
     """The number of its first token in its random stream."""
     limit: list[int]
     """The most tokens that it gets."""
-    steps: int
-    """The most steps of the batch."""
-    queue: deque[int] = field(default_factory=deque)
-    """The rows that begin in the place of those that end, in this order. The others, with smaller
-    numbers, begin at once."""
 
     @classmethod
     def of_groups(cls, prompts: int, params: SamplingParams) -> "_Rows":
@@ -64,50 +70,15 @@ class _Rows:
             context=[p for p in range(prompts) for _ in range(G)],
             position=[0] * (prompts * G),
             limit=[params.max_tokens] * (prompts * G),
-            steps=params.max_tokens,
         )
 
 
-@dataclass
-class _Batch:
-    """The rows that are decoded together, and their keys and values."""
-
-    rows: list[int]
-    cache: GroupCache
-    tokens: Tensor
-    """The token [B] that each row decodes next."""
-    positions: Tensor
-    """Its position [B] in its text, less the number of the step."""
-    uniforms: Tensor
-    """Random numbers [B, steps]."""
-
-    def keep(self, places: Tensor) -> None:
-        """Keep the rows at these places, in this order."""
-        self.rows = [self.rows[place] for place in places.tolist()]
-        self.cache.keep(places)
-        places = send(places, self.tokens.device)
-        self.tokens = self.tokens[places]
-        self.positions = self.positions[places]
-        self.uniforms = self.uniforms[places]
-
-    def replace(self, places: list[int], joining: "_Batch", step: int) -> None:
-        """Put the rows of another batch into these places, to begin at this step."""
-        self.rows = list(self.rows)  # a step on its way still reads the old ones
-        for place, row in zip(places, joining.rows, strict=True):
-            self.rows[place] = row
-        targets = send(torch.tensor(places), self.tokens.device)
-        self.cache.put(targets, joining.cache)
-        self.tokens = self.tokens.index_copy(0, targets, joining.tokens)
-        self.positions[targets] = joining.positions - step
-        self.uniforms[targets, step:] = joining.uniforms
-
-
-def _parts(contexts: list[TokenIds], padding: int) -> list[list[TokenIds]]:
+def _parts(contexts: Sequence[TokenIds], padding: int) -> list[list[TokenIds]]:
     """Cut contexts, sorted by length, into those of one pass, at most `_PREFILLED`.
 
     A context joins a part if the padding that it adds to the part is at most `padding` tokens.
     """
-    parts = [contexts[:1]]
+    parts = [[contexts[0]]]
     for context in contexts[1:]:
         part = parts[-1]
         added = len(part) * (len(context) - len(part[-1]))
@@ -149,6 +120,7 @@ class TransformersEngine(Engine):
         self.kv_tokens = (kv_budget_mb << 20) // (numbers * model.dtype.itemsize)
         self.context = getattr(config, "max_position_embeddings", None) or sys.maxsize
         self.quick = quick_layers(model) if forward.packed else None
+        self._kept: _Kept | None = None
 
     def generate(
         self,
@@ -186,45 +158,79 @@ class TransformersEngine(Engine):
         responses: Sequence[Unfinished],
         params: SamplingParams,
         tokens: int,
-        slots: int,
         listener: Listener | None = None,
     ) -> Extensions:
-        """Extend as `Engine.extend` says. A batch gets new rows while it is decoded.
-
-        With a cache of the model's own no response begins in the place of one that has ended.
-        """
+        """Extend as `Engine.extend` says. Responses of similar length are decoded together."""
         refuse_responses(responses, params.max_tokens, self.context)
         contexts = [response.context for response in responses]
-        unfinished = [r for r, response in enumerate(responses) if response.position]
-        fresh = [r for r, response in enumerate(responses) if not response.position]
-        room = max(0, slots - len(unfinished))
-        order = sorted(unfinished + fresh[:room], key=lambda r: len(contexts[r]))
-        fresh = fresh[room:]
+        order = sorted(range(len(responses)), key=lambda r: len(contexts[r]))
         alone = replace(params, samples=1)
-        longest = max(map(len, contexts), default=0) + tokens
+        cache = None
+        if self._kept is not None:
+            goes_on = self._rows_of_kept(self._kept, responses, tokens)
+            if goes_on is not None:
+                cache = self._kept.cache
+                order = goes_on
+        self._kept = None
         while order:
-            batch = order[: max(1, self.kv_tokens // longest)]
+            longest = max(len(contexts[r]) for r in order) + _CALLS * tokens
+            batch = order if cache is not None else order[: max(1, self.kv_tokens // longest)]
             if not self.forward.packed:  # as in `generate`
                 batch = [r for r in batch if len(contexts[r]) == len(contexts[batch[0]])]
-                fresh = []
             order = order[len(batch) :]
-            members = batch + fresh
             # The beginnings of a group have one context, whose keys are computed once.
-            prompts = list(dict.fromkeys(contexts[r] for r in members))
+            prompts = list(dict.fromkeys(contexts[r] for r in batch))
             number = {context: p for p, context in enumerate(prompts)}
             rows = _Rows(
-                context=[number[contexts[r]] for r in members],
-                position=[responses[r].position for r in members],
-                limit=[min(tokens, params.max_tokens - responses[r].position) for r in members],
-                steps=tokens,
-                queue=deque(range(len(batch), len(members))),
+                context=[number[contexts[r]] for r in batch],
+                position=[responses[r].position for r in batch],
+                limit=[min(tokens, params.max_tokens - responses[r].position) for r in batch],
             )
-            seeds = [responses[r].seed for r in members]
-            for row, (completion,) in self._decode(prompts, alone, seeds, listener, rows):
-                yield members[row], completion
-            fresh = [members[row] for row in rows.queue]
+            seeds = [responses[r].seed for r in batch]
+            if cache is None and self.forward.packed:
+                cache = self._prefill(prompts, rows.context, _CALLS * tokens, _PASS_TOKENS)
+            ends = list(rows.position)
+            for row, (completion,) in self._decode(prompts, alone, seeds, listener, rows, cache):
+                ends[row] += len(completion.token_ids)
+                yield batch[row], completion
+            if cache is not None and len(batch) == len(responses):
+                self._kept = _Kept(cache, list(zip(seeds, ends, strict=True)))
+            cache = None
+
+    def drop_keys(self) -> None:
+        self._kept = None
+
+    @torch.inference_mode()
+    def _rows_of_kept(
+        self, kept: _Kept, responses: Sequence[Unfinished], tokens: int
+    ) -> list[int] | None:
+        """Put responses that begin among the keys of the last call, in the place of those that have
+        ended or behind the others. Return the response of each row, or None without room."""
+        number = {(response.seed, response.position): r for r, response in enumerate(responses)}
+        rows = [number.pop(row, None) for row in kept.rows]
+        joining = sorted(number.values(), key=lambda r: len(responses[r].context))
+        contexts = [responses[r].context for r in joining]
+        end = max([kept.cache.get_seq_length(), *map(len, contexts)]) + tokens
+        room = kept.cache.room or self.kv_tokens // max(len(rows), len(responses))
+        if end > room or not responses:
+            return None
+        free = [place for place, r in enumerate(rows) if r is None]
+        added = max(0, len(joining) - len(free))
+        free += range(len(rows), len(rows) + added)
+        rows += [None] * added
+        if joining:
+            prompts = list(dict.fromkeys(contexts))
+            cache = self._prefill(prompts, list(map(prompts.index, contexts)), 1, _PASS_TOKENS)
+            places = free[: len(joining)]
+            kept.cache.put(send(torch.tensor(places), self.model.device), cache, len(rows))
+            for place, r in zip(places, joining, strict=True):
+                rows[place] = r
+        if len(joining) < len(free):
+            kept.cache.keep(torch.tensor([place for place, r in enumerate(rows) if r is not None]))
+        return [r for r in rows if r is not None]
 
     def sync_weights(self, named_parameters: NamedTensors) -> None:
+        self.drop_keys()
         parameters = dict(self.model.named_parameters())
         with torch.no_grad():
             for name, tensor in named_parameters:
@@ -239,15 +245,18 @@ class TransformersEngine(Engine):
         seeds: Sequence[int],
         listener: Listener | None,
         starts: _Rows | None = None,
+        cache: GroupCache | None = None,
     ) -> Iterator[FinishedGroup]:
         """Yield groups of `params.samples` rows as they finish, each with its number.
 
-        There is a group for each seed, and the prompts are sorted by length. Without `starts` there
-        is one for each prompt, which begins there. Rows that wait leave `starts` as they begin.
+        There is a group for each seed. Without `starts` there is one for each prompt, which begins
+        there. A `cache` has the keys of all rows and keeps them. Else the prompts are sorted by
+        length.
         """
         device = self.model.device
         G = params.samples
         starts = starts or _Rows.of_groups(len(prompts), params)
+        longest = max(starts.limit)
         precision = str(self.model.dtype).removeprefix("torch.")
         stop_ids = set(self.stop_ids)
         collector = TokenCollector(len(seeds), params, stop_ids, listener, precision, starts.limit)
@@ -256,99 +265,84 @@ class TransformersEngine(Engine):
             contexts = [list(prompts[p]) for p in starts.context]
             yield from self._decode_with_model_cache(contexts, row_seeds, starts, params, collector)
             return
-        first_rows = list(range(len(row_seeds) - len(starts.queue)))
-        longest = max(len(prompts[p]) for p in starts.context)
-        batch = self._begin(prompts, starts, first_rows, row_seeds, starts.steps, longest)
+        keeps_rows = cache is not None
+        if cache is None:
+            cache = self._prefill(prompts, starts.context, longest)
+        context_B = send(torch.tensor(starts.context), device)
+        lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        first_B1 = send(torch.tensor(starts.position), device)[:, None]
+        steps_BT = first_B1 + torch.arange(longest, device=device)
+        uniform_BT = uniform(torch.tensor(row_seeds, device=device)[:, None], steps_BT)
+        token_B = torch.tensor([prompt[-1] for prompt in prompts], device=device)[context_B]
+        position_B = lengths_P[context_B] - 1
         # The CPU reads a GPU's tokens while the GPU computes the next ones. So rows that have ended
         # leave a token late, and what is sampled for them meanwhile is not read.
+        rows = list(range(len(context_B)))
         transfers = deque[tuple[list[int], TokenTransfer]]()
-        for step in range(starts.steps):
-            position_B = batch.positions + step
+        for step in range(longest):
             if self.quick is not None:
-                logits_BV = self.quick.logits(batch.tokens, position_B, batch.cache)
+                logits_BV = self.quick.logits(token_B, position_B + step, cache)
             else:
                 logits_BV = self.model(
-                    input_ids=batch.tokens[:, None],
-                    position_ids=position_B[:, None],
-                    attention_mask=batch.cache.open()[:, None, None],
-                    past_key_values=batch.cache,
+                    input_ids=token_B[:, None],
+                    position_ids=(position_B + step)[:, None],
+                    attention_mask=cache.open()[:, None, None],
+                    past_key_values=cache,
                     use_cache=True,
                 ).logits[:, -1]
-            batch.tokens, logprob_B = sample_tokens(
+            token_B, logprob_B = sample_tokens(
                 logits_BV[:, : self.vocab_size],
-                batch.uniforms[:, step],
+                uniform_BT[:, step],
                 params.temperature,
                 params.top_p,
             )
-            transfers.append((batch.rows, TokenTransfer(batch.tokens, logprob_B)))
+            transfers.append((rows, TokenTransfer(token_B, logprob_B)))
             if device.type == "cuda" and len(transfers) == 1:
                 continue
             yield from collector.add(*transfers.popleft())
-            is_done = [row in collector.ended for row in batch.rows]
+            is_done = [row in collector.ended for row in rows]
             count = is_done.count(False)
-            steps_left = starts.steps - step - 1
-            if count < _COMPACT_BELOW * len(batch.rows) and starts.queue and steps_left:
-                places = [place for place, done in enumerate(is_done) if done]
-                joining = [starts.queue.popleft() for _ in places[: len(starts.queue)]]
-                for row in joining:
-                    starts.limit[row] = min(starts.limit[row], steps_left)
-                batch.replace(
-                    places[: len(joining)],
-                    self._begin(prompts, starts, joining, row_seeds, steps_left),
-                    step + 1,
-                )
-                continue
             if count == 0:
                 break
-            if count < _COMPACT_BELOW * len(batch.rows):
-                batch.keep(compacted(torch.tensor(is_done), count))
+            if count < _COMPACT_BELOW * len(rows) and not keeps_rows:
+                places = compacted(torch.tensor(is_done), count)
+                rows = [rows[place] for place in places.tolist()]
+                cache.keep(places)
+                places = send(places, device)
+                token_B = token_B[places]
+                position_B = position_B[places]
+                uniform_BT = uniform_BT[places]
         for step_rows, transfer in transfers:
             yield from collector.add(step_rows, transfer)
 
-    def _begin(
+    @torch.inference_mode()
+    def _prefill(
         self,
         prompts: Sequence[TokenIds],
-        starts: _Rows,
-        rows: list[int],
-        row_seeds: list[int],
-        steps: int,
-        longest: int = 0,
-    ) -> _Batch:
-        """Compute the keys and values of the contexts of these rows, for this number of steps.
+        context: list[int],
+        tokens: int,
+        padding: int = sys.maxsize,
+    ) -> GroupCache:
+        """Compute keys and values of every prompt but its last token, for rows with these contexts.
 
-        The contexts are padded on the right, without their last token: in a causal model later
-        tokens never change earlier ones, and decoding masks the padding out. With `longest` there
-        is room for the steps behind a context of this length.
+        There is room for `tokens` more. The prompts are sorted by length and padded on the right:
+        in a causal model later tokens never change earlier ones, and decoding masks the padding
+        out.
         """
         device = self.model.device
-        numbers = sorted({starts.context[row] for row in rows}, key=lambda p: len(prompts[p]))
-        place = {p: index for index, p in enumerate(numbers)}
-        contexts = [prompts[p] for p in numbers]
-        lengths_P = torch.tensor([len(context) for context in contexts], device=device)
         cache = GroupCache()
-        goes_on = any(starts.position[row] for row in rows)
-        for part in _parts(contexts, _PASS_TOKENS if goes_on else sys.maxsize):
+        for part in _parts(prompts, padding):
             part_cache = GroupCache()
             ids = torch.zeros(len(part), max(len(part[-1]) - 1, 1), dtype=torch.long)
-            for row_ids, context in zip(ids, part, strict=True):
-                row_ids[: len(context) - 1] = torch.tensor(context[:-1])
+            for row, prompt in zip(ids, part, strict=True):
+                row[: len(prompt) - 1] = torch.tensor(prompt[:-1])
             self.model.base_model(
                 input_ids=ids.to(device), past_key_values=part_cache, use_cache=True
             )
             cache.append(part_cache)
-        context_B = send(torch.tensor([place[starts.context[row]] for row in rows]), device)
-        room = longest - len(contexts[-1]) + steps if longest else 1
-        cache.start(context_B, lengths_P - 1, room)
-        position_B1 = send(torch.tensor([starts.position[row] for row in rows]), device)[:, None]
-        seed_B1 = torch.tensor([row_seeds[row] for row in rows], device=device)[:, None]
-        token_P = torch.tensor([context[-1] for context in contexts], device=device)
-        return _Batch(
-            rows=rows,
-            cache=cache,
-            tokens=token_P[context_B],
-            positions=lengths_P[context_B] - 1,
-            uniforms=uniform(seed_B1, position_B1 + torch.arange(steps, device=device)),
-        )
+        lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        cache.start(send(torch.tensor(context), device), lengths_P - 1, tokens)
+        return cache
 
     def _decode_with_model_cache(
         self,

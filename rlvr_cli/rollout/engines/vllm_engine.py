@@ -7,8 +7,8 @@ import os
 import random
 import sys
 import tempfile
-from collections import Counter, deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
@@ -186,8 +186,7 @@ class VllmEngine(Engine):
         """Generate as `Engine.generate` says. Closing the stream aborts unfinished requests."""
         refuse_prompts(prompts, params.max_tokens, self.context)
         requests = [self.request(params, seed) for seed in seeds]
-        in_flight = self._enqueue(prompts, requests, range(len(prompts)))
-        with closing(self._finished(in_flight, listener)) as finished:
+        with closing(self._finished(prompts, requests, listener)) as finished:
             for p, outputs in finished:
                 group = [_completion(o, params.temperature, self._precision) for o in outputs]
                 if params.temperature == 0:  # all are equal, so only one was sampled
@@ -199,7 +198,6 @@ class VllmEngine(Engine):
         responses: Sequence[Unfinished],
         params: SamplingParams,
         tokens: int,
-        slots: int,
         listener: Listener | None = None,
     ) -> Extensions:
         """Extend as `Engine.extend` says, by requests of their own with seeds of their own.
@@ -208,56 +206,36 @@ class VllmEngine(Engine):
         seed is a function of the response's and its position.
         """
         refuse_responses(responses, params.max_tokens, self.context)
-        # Keys that decoding left differ from computed ones by rounding, and a resumed run has none.
-        self._drop_keys()
-        unfinished = [r for r, response in enumerate(responses) if response.position]
-        fresh = [r for r, response in enumerate(responses) if not response.position]
-        room = max(0, slots - len(unfinished))
-        queue = deque(fresh[room:])
-        contexts = [response.context for response in responses]
         requests = []
         for response in responses:
             limit = min(tokens, params.max_tokens - response.position)
             part = replace(params, samples=1, max_tokens=limit)
             requests.append(self.request(part, continued_seed(response.seed, response.position)))
-        tokens_left = dict.fromkeys(unfinished + fresh[:room], tokens)
-        in_flight = self._enqueue(contexts, requests, tokens_left)
-        with closing(self._finished(in_flight, listener)) as finished:
+        contexts = [response.context for response in responses]
+        with closing(self._finished(contexts, requests, listener)) as finished:
             for r, (output,) in finished:
                 yield r, _completion(output, params.temperature, self._precision)
-                left = tokens_left[r] - len(output.token_ids)
-                if queue and left:
-                    number = queue.popleft()
-                    tokens_left[number] = left
-                    requests[number].max_tokens = min(requests[number].max_tokens, left)
-                    in_flight.update(self._enqueue(contexts, requests, [number]))
-
-    def _enqueue(
-        self, contexts: Sequence[TokenIds], params: Sequence[Any], numbers: Iterable[int]
-    ) -> dict[str, int]:
-        """Ask vLLM to continue the contexts with these numbers. Return the numbers by the ids of
-        the requests. `params` are vLLM's."""
-        numbers = list(numbers)
-        requests = self.llm.enqueue(
-            [{"prompt_token_ids": list(contexts[number])} for number in numbers],
-            [params[number] for number in numbers],
-            use_tqdm=False,
-        )
-        ids = [request.rsplit("-", 1)[0] for request in requests]
-        return dict(zip(ids, numbers, strict=True))
 
     def _finished(
-        self, in_flight: dict[str, int], listener: Listener | None
+        self, contexts: Sequence[TokenIds], params: Sequence[Any], listener: Listener | None
     ) -> Generator[tuple[int, Sequence[Any]]]:
-        """Yield (number, vLLM's outputs) of each request as it is finished, and drop it. Requests
-        may be added meanwhile. Closing it aborts what is not finished."""
+        """Yield (index, vLLM's outputs) of each context as it is finished. `params` are vLLM's.
+
+        Closing it aborts what is not finished.
+        """
         core = self.llm.llm_engine
+        requests = self.llm.enqueue(
+            [{"prompt_token_ids": list(context)} for context in contexts],
+            params,
+            use_tqdm=False,
+        )
+        prompt_index = {request.rsplit("-", 1)[0]: p for p, request in enumerate(requests)}
         tokens_heard: Counter[tuple[str, int]] = Counter()
         threads = torch.get_num_threads()
         if self._on_gpu:  # several would compete with the one that feeds the GPU
             torch.set_num_threads(1)
         try:
-            while in_flight:
+            while prompt_index:
                 for output in core.step():
                     if listener is not None:
                         for sample in output.outputs:  # each has all of its tokens so far
@@ -266,11 +244,11 @@ class VllmEngine(Engine):
                                 listener(token)
                             tokens_heard[response] = len(sample.token_ids)
                     if output.finished:
-                        yield in_flight.pop(output.request_id), output.outputs
+                        yield prompt_index.pop(output.request_id), output.outputs
         finally:
             torch.set_num_threads(threads)
-            if in_flight:
-                core.abort_request(list(in_flight))
+            if prompt_index:
+                core.abort_request(list(prompt_index))
 
     def request(self, params: SamplingParams, seed: int) -> Any:
         """Build vLLM's settings for a group. At temperature 0 only one response is sampled."""
@@ -295,9 +273,9 @@ class VllmEngine(Engine):
             self.llm.wake_up(tags=["weights"])
         weights = self._weights.of(named_parameters)
         self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
-        self._drop_keys()
+        self.drop_keys()
 
-    def _drop_keys(self) -> None:
+    def drop_keys(self) -> None:
         """Drop keys and values of earlier responses."""
         if not self.llm.reset_prefix_cache():
             raise RuntimeError("keys were dropped while responses were being generated")
