@@ -1,8 +1,9 @@
 """Partial rollouts: rounds end by a count of tokens, and responses go on after the update.
 
-In a round every response in flight gets up to `rollout.partial.tokens` more, and nothing else ends
-it: what is sampled depends on neither clocks nor processes. Problems are begun as responses end, so
-that as many are in flight as a step has. Groups are handed out in the order of their problems,
+In a round every response in flight gets up to `rollout.partial.tokens` more, in turns, and nothing
+else ends it: what is sampled depends on neither clocks nor processes. Between two turns problems
+are begun in the place of responses that ended, so that as many are in flight as a step has. Keys
+and values are computed again after an update. Groups are handed out in the order of their problems,
 however soon they ended, so short responses are not preferred.
 """
 
@@ -40,7 +41,6 @@ class InFlight:
     def begin_step(self, weight_version: int) -> None:
         """End the responses that are too old for these weights."""
         self.figures = PartialFigures()
-        self.session.engine.drop_keys()  # a resumed run has none
         groups = []
         for group in self.groups:
             members = list(group.members)
@@ -71,7 +71,9 @@ class InFlight:
         return draws, [group.group for group in taken if group.group is not None]
 
     def end_step(self) -> PartialFigures:
-        """Return the figures of the step."""
+        """Return the figures of the step. Drop its keys: a resumed run has none either, and the
+        update needs their memory."""
+        self.session.engine.drop_keys()
         self._count(unfinished=self._unfinished)
         return self.figures
 

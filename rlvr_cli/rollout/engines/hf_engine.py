@@ -211,8 +211,8 @@ class TransformersEngine(Engine):
         joining = sorted(number.values(), key=lambda r: len(responses[r].context))
         contexts = [responses[r].context for r in joining]
         end = max([kept.cache.get_seq_length(), *map(len, contexts)]) + tokens
-        room = kept.cache.room or self.kv_tokens // max(len(rows), len(responses))
-        if end > room or not responses:
+        room = kept.cache.room or end
+        if end > room or room * max(len(rows), len(responses)) > self.kv_tokens or not responses:
             return None
         free = [place for place, r in enumerate(rows) if r is None]
         added = max(0, len(joining) - len(free))
