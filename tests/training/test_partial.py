@@ -177,6 +177,15 @@ def test_a_response_that_is_too_old_is_cut_off_or_dropped_and_counted(too_old):
         assert [r.sample for r in group.rollouts] == list(range(len(group.rollouts)))
 
 
+def test_no_keys_outlive_a_step():
+    """A step without a signal pushes no weights, and a resumed run has no keys."""
+    trainer = started(*GRPO, "rollout.partial.tokens=4")
+    trainer.in_flight.take(3, 0, lambda group: None)
+    assert trainer.session.engine._kept is not None
+    trainer.in_flight.end_step()
+    assert trainer.session.engine._kept is None
+
+
 def test_a_group_whose_responses_are_all_dropped_makes_room():
     trainer = started(*GRPO, "rollout.partial.too_old=drop")
     prompt = trainer.prompts[0]
