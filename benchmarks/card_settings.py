@@ -5,9 +5,9 @@ python benchmarks/card_settings.py --ways "8-bit moments" "NF4 base" -- --prompt
 
 Trains a real chat model on additions for ten steps (`recipes/smollm2.yaml`), once for each way and
 seed. Prints pass@1 on held-out problems before and after, and the paired difference after training
-to the way in full precision that each is held against. With an NF4 base, prints pass@1 of the
-policy that trained and of its export, which has the full-precision base. More options of rlvr train
-go after --.
+to the way in full precision that each is held against. Of those held against one, prints pass@1 of
+the policy that trained and of its export, which has a full-precision base. More options of rlvr
+train go after --.
 """
 
 import argparse
@@ -88,7 +88,6 @@ def main() -> None:
             options = [*WAYS[way].options, *args.options]
             figures = train(sources, model, "transformers", seed, place / way, options)
             run = place / way / f"transformers-{seed}"
-            is_quantized = "lora.base=nf4" in options
             cells = (
                 way,
                 str(seed),
@@ -96,7 +95,7 @@ def main() -> None:
                 interval(figures["after"]),
                 paired(place, way, seed),
                 f"{figures['cpu_minutes']:.1f} min",
-                exported(run, sources[1]) if is_quantized else "",
+                exported(run, sources[1]) if WAYS[way].against is not None else "",
             )
             print(f"| {' | '.join(cells)} |", flush=True)
 

@@ -46,7 +46,7 @@ SETTINGS = {
     "lora, computed again": ("lora.rank=32", "optim.checkpointing=on"),
 }
 GIB = 1 << 30
-CARDS = {24: 23.6, 40: 39.4, 80: 79.2, 141: 139.8}
+CARDS = {16: 15.6, 24: 23.6, 40: 39.4, 80: 79.2, 141: 139.8}
 """GiB of a card's memory, as torch tells it, by the GB of its name."""
 PROMPT, ROWS = 32, 4
 """Tokens of the prompt, and responses of one pass. An update has two passes, both full."""
@@ -116,7 +116,13 @@ def cards() -> Iterator[str]:
     settings = {
         "dapo, all weights, float32": (),
         "dapo, all weights, bfloat16": ("optim.weights=bfloat16",),
+        "dapo, all weights, moments in 8 bits": ("optim.moments=8bit",),
         "dapo, --lora 32": ("optim.weights=bfloat16", "lora.rank=32"),
+        "dapo, --lora 32, base in 4 bits": (
+            "optim.weights=bfloat16",
+            "lora.rank=32",
+            "lora.base=nf4",
+        ),
         "grpo, all weights, float32": ("algo=grpo",),
         "ppo, all weights, float32": ("algo=ppo",),
     }

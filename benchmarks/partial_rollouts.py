@@ -78,7 +78,7 @@ def with_made_lengths(engine: Any, short: int) -> None:
     """Let an engine's responses have made lengths."""
     decode = type(engine)._decode
 
-    def decoded(prompts, params, seeds, listener, starts=None):
+    def decoded(prompts, params, seeds, listener, starts=None, cache=None):
         row_seeds = [seed + i for seed in seeds for i in range(params.samples)]
         positions = [0] * len(row_seeds) if starts is None else starts.position
 
@@ -89,7 +89,7 @@ def with_made_lengths(engine: Any, short: int) -> None:
             return rows
 
         with patch("rlvr_cli.rollout.engines.hf_engine.TokenCollector", collector):
-            yield from decode(engine, prompts, params, seeds, listener, starts)
+            yield from decode(engine, prompts, params, seeds, listener, starts, cache)
 
     engine._decode = decoded
 

@@ -1,5 +1,6 @@
 """Print help in plain columns: what an option is called, and what it does."""
 
+import gc
 import re
 import shutil
 import textwrap
@@ -39,6 +40,11 @@ class PlainCommand(TyperCommand):
             rows = [_row_of(option, ctx) for option in panels[panel]]
             blocks.append("\n".join([f"{panel}:", *columns(rows)]))
         return "\n\n".join(blocks)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, with the collection of garbage that help goes without."""
+        gc.enable()
+        return super().invoke(ctx)
 
 
 class PlainGroup(TyperGroup):
@@ -92,8 +98,8 @@ def _width() -> int:
 
 
 def _usage(command: Any, ctx: Any) -> str:
-    words = " ".join(command.collect_usage_pieces(ctx))
-    return f"Usage: {ctx.command_path} {words}"
+    words = " ".join(command.collect_usage_pieces(ctx)).replace("[data]", "[DATA]")
+    return f"Usage: {ctx.command_path} {re.sub(r'{(.+?)}', lambda name: name[1].upper(), words)}"
 
 
 def _paragraphs(text: str) -> str:
@@ -117,16 +123,22 @@ def _row_of(option: Any, ctx: Any) -> tuple[str, str]:
     head = ", ".join(names)
     if option.is_flag:
         return head, text
-    record = option.get_help_record(ctx)
-    return f"{head} {_value_word(record[0], option.metavar)}", text
+    record, meaning = option.get_help_record(ctx)
+    default = re.search(r"\[default: ([^];]+)", meaning)
+    if default is not None and "[default: " not in text:
+        text += f" [default: {default[1]}]"
+    return f"{head} {_value_word(record, option.metavar)}", text
 
 
 def _value_word(record: str, metavar: str | None) -> str:
     """Return the word for a value: its own, its choices, or one for its type."""
+    if metavar is not None:
+        word = metavar.strip("<>")
+        return word.upper() if word in ("int", "float") else word
     word = re.sub(r".*-[\w-]+ ", "", record).strip("<>[]")
     if "|" in word:
         return word
     for beginning, name in (("int", "INT"), ("float", "FLOAT"), ("path", "PATH")):
         if word.lower().startswith(beginning):
             return name
-    return word if metavar else "TEXT"
+    return "TEXT"

@@ -178,7 +178,7 @@ def eval_(
         output(
             metavar="FILE|NAME=FILE",
             help="Judge responses from a file or - instead of sampling; repeat for several. NAME "
-            "is the model's in tables.",
+            "is the model's in tables, FILE::id=path a field of this file.",
         ),
     ] = None,
     against: Annotated[
@@ -411,7 +411,8 @@ def ablate(
       rlvr ablate plan.yaml --out runs/mine
 
     Given again, the command makes what is missing: each run is a directory that rlvr show and
-    rlvr train --resume take.
+    rlvr train --resume take. It draws the arms' curves as picture.svg and, with the extra
+    rlvr-cli[plot], as picture.pdf.
     """
     with reported_errors("the runs under way are saved; give the same command again to go on"):
         from rlvr_cli.console.display import Display
@@ -527,12 +528,17 @@ def doctor(
             examine(Display(stderr=False))
 
 
-@app.command(context_settings={"allow_extra_args": True})
+@app.command(cls=PlainCommand, context_settings={"allow_extra_args": True})
 def serve(
     ctx: typer.Context,
     model: Annotated[str, Argument(help="Model to sample from, as --model of train.")],
     python: Annotated[
-        str, Option(metavar="PATH", help="Python of an environment that has vLLM 0.32 or later.")
+        str,
+        Option(
+            metavar="PATH",
+            help="Python of an environment that has vLLM 0.32 or later.",
+            show_default="this one",
+        ),
     ] = sys.executable,
     host: Annotated[str, Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, Option(help="Port to listen on.", min=1, max=65535)] = 8000,
@@ -550,7 +556,7 @@ def serve(
     """Start a vLLM server that samples for rlvr train --rollout-server.
 
     \b
-    [bold]Examples[/]
+    Examples:
       rlvr serve Qwen/Qwen2.5-0.5B-Instruct --python ~/vllm/bin/python
       rlvr serve Qwen/Qwen2.5-32B-Instruct -- --tensor-parallel-size 4
       rlvr serve tiny --print

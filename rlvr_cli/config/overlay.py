@@ -19,6 +19,7 @@ from rlvr_cli.core.settings import (
     is_section,
     kinds,
     leaves,
+    none_word,
     settings_of,
 )
 from rlvr_cli.core.text import format_value, shortened
@@ -103,7 +104,7 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
     """
     previous_kind = values.get(f"{name}.kind")
     first = next(iter(choices.values()))
-    is_kind = isinstance(value, str) and value in choices
+    is_kind = isinstance(value, str) and value in (*choices, NONE)
     kind = value
     fields: Flat = {}  # those that the value sets besides the kind
     if first.number and type(value) in (int, float):
@@ -117,13 +118,12 @@ def _set_choice(values: Flat, name: str, value: Any, choices: Kinds, is_optional
     elif CUSTOM in choices and not is_kind and is_custom_function(value, name.rpartition(".")[2]):
         kind = CUSTOM
         fields = {"function": value}
-    is_off = kind == "off" and "on" in choices
-    if is_optional and (is_off or kind in (None, NONE)):
+    if is_optional and kind in (None, NONE, none_word(choices)):
         drop(values, name)
         values[name] = None
         return
     if not isinstance(kind, str) or kind not in choices:
-        words = [*choices, NONE] if is_optional else [*choices]
+        words = [*choices, none_word(choices)] if is_optional else [*choices]
         if CUSTOM in choices:
             words[words.index(CUSTOM)] = "a custom FILE.py:NAME"
         raise UserError(f"{name} cannot be {format_value(kind)}; choose from {', '.join(words)}")

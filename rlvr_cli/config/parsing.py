@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 from rlvr_cli.config.built_in import canonical
 from rlvr_cli.core.errors import UserError
@@ -17,19 +17,26 @@ def read_sources(names: Iterable[str]) -> str | tuple[str, ...]:
     return sources[0] if len(sources) == 1 else sources
 
 
-def read_field_paths(texts: Iterable[str] | Mapping[str, str]) -> Mapping[str, str]:
+def read_field_paths(
+    texts: Iterable[str] | Mapping[FieldName, str],
+) -> Mapping[FieldName, str]:
     """Return the path of each field that `NAME=path` names."""
     if isinstance(texts, Mapping):
         return texts
-    paths = {}
+    paths: dict[FieldName, str] = {}
     for text in texts:
-        field, _, path = text.partition("=")
-        if field not in get_args(FieldName) or not path:
+        name, _, path = text.partition("=")
+        field = cast("FieldName", name)
+        if name not in get_args(FieldName) or not path:
             raise UserError(
                 f"--field {shortened(text)}: write it as NAME=path, with NAME one of "
                 f"{', '.join(get_args(FieldName))}, such as answer=reward.truth[0]"
             )
-        paths[field] = path
+        if paths.setdefault(field, path) != path:
+            raise UserError(
+                f"--field {shortened(text)}: {field}={shortened(paths[field])} stands before it; "
+                f"for one file of --responses write FILE::{shortened(text)}"
+            )
     return paths
 
 

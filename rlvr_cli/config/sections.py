@@ -164,7 +164,7 @@ class RolloutConfig(Section):
     `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""
     gpu_share: float = setting(0.5, read_by=SAMPLING, with_model=False, gt=0, lt=1)
     """Share of a GPU's memory for sampling. Training lowers it if the trained models leave less.
-    Evaluation uses 0.9 unless it is set."""
+    Evaluation uses 0.9 unless it is set. vLLM has what its weights and a response need at least."""
     precision: Precision = setting("auto", read_by=SAMPLING, with_model=False)
     """Compute dtype of the engine. Auto means float32 on a CPU, and on a GPU 16 bits, as
     optim.precision says. With transformers it is float32 if optim.precision is float32, and on a
@@ -323,17 +323,17 @@ class Config(Section):
     )
     """Sampling engine. Auto means server with --rollout-server, else vllm if it is installed and
     there is a GPU."""
-    data: DataConfig = DataConfig()
-    rollout: RolloutConfig = RolloutConfig()
-    reward: RewardConfig = RewardConfig()
+    data: DataConfig = DataConfig.model_construct()
+    rollout: RolloutConfig = RolloutConfig.model_construct()
+    reward: RewardConfig = RewardConfig.model_construct()
     algorithm: Algorithm = setting(ALGORITHMS["dapo"])
-    optim: OptimConfig = OptimConfig()
-    lora: LoraConfig = LoraConfig()
-    eval: EvalConfig = EvalConfig()
-    server: ServerConfig = ServerConfig()
-    servers: ServersConfig = ServersConfig()
-    checkpoint: CheckpointConfig = CheckpointConfig()
-    guards: GuardsConfig = GuardsConfig()
+    optim: OptimConfig = OptimConfig.model_construct()
+    lora: LoraConfig = LoraConfig.model_construct()
+    eval: EvalConfig = EvalConfig.model_construct()
+    server: ServerConfig = ServerConfig.model_construct()
+    servers: ServersConfig = ServersConfig.model_construct()
+    checkpoint: CheckpointConfig = CheckpointConfig.model_construct()
+    guards: GuardsConfig = GuardsConfig.model_construct()
 
     @property
     def computes_alike(self) -> bool:

@@ -30,7 +30,7 @@ class Curve:
     title: str
     value: Value
     limits: tuple[float, float] | None = None
-    """The limits of the chart in a page if all values are within them."""
+    """The limits of a page's chart if all values are within them, and of a chart of one value."""
     marked: Value | None = None
     """A figure whose points are marked in the chart of a single run."""
     marks: str = ""
@@ -94,8 +94,10 @@ CURVES = (
     ),
 )
 _LINES_PER_HEADER = 20
+_MOST_DIGITS = 7
+"""Digits of a mark of an axis are fewer than these, three if they tell the marks apart."""
 _PIPE_COLUMNS = 80
-_LONGEST_NAME, _MOST_SETS = 14, 20
+_LONGEST_NAME, _MOST_SETS = 12, 20
 _CHART_COLUMNS, _CHART_LINES, _CHARTS_IN_A_ROW, _X_LABELS = 40, 9, 3, 5
 _COLORS = ("blue", "orange", "green", "magenta", "cyan", "red")
 
@@ -239,8 +241,7 @@ def _chart(curve: Curve, runs: Sequence[History], width: int, color: bool) -> li
         marked = points(runs[0], curve.marked)
     plotext.clear_figure()
     plotext.theme("clear")
-    plotext.plot_size(width, _CHART_LINES)
-    plotext.title(curve.title.removesuffix(")") + curve.marks if marked else curve.title)
+    plotext.plot_size(width, _CHART_LINES - 1)
     for number, line in enumerate(lines):
         marker = "braille" if len(runs) == 1 else str((number + 1) % 10)
         tint = _COLORS[number % len(_COLORS)] if color and len(runs) > 1 else None
@@ -250,14 +251,24 @@ def _chart(curve: Curve, runs: Sequence[History], width: int, color: bool) -> li
     best = max(marked, key=lambda point: point[1], default=None)
     for point in marked:
         plotext.scatter([point[0]], [point[1]], marker=curve.best if point == best else curve.point)
-    _set_axes([point for line in [*lines, marked] for point in line])
+    _set_axes([point for line in [*lines, marked] for point in line], curve.limits)
     chart = plotext.build() if color else plotext.uncolorize(plotext.build())
-    return [line + " " * (width - len(plotext.uncolorize(line))) for line in chart.splitlines()]
+    title = curve.title.removesuffix(")") + curve.marks if marked else curve.title
+    # plotext leaves out a title that is wider than its axes.
+    if len(title) > width:
+        title = f"{title[: width - 1]}…"
+    chart_lines = [title.center(width), *chart.splitlines()]
+    return [line + " " * (width - len(plotext.uncolorize(line))) for line in chart_lines]
 
 
-def _set_axes(drawn_points: Sequence[tuple[int, float]]) -> None:
-    """Set the limits, those of the data, and labels. Steps are labelled as whole numbers, a few of
-    them."""
+def _set_axes(
+    drawn_points: Sequence[tuple[int, float]], limits: tuple[float, float] | None
+) -> None:
+    """Set the limits, those of the data, and labels.
+
+    A single value is in the middle, or at an end of the limits that it is within. Steps are
+    labelled as whole numbers, a few of them.
+    """
     import plotext
 
     steps, values = zip(*drawn_points, strict=True)
@@ -265,9 +276,17 @@ def _set_axes(drawn_points: Sequence[tuple[int, float]]) -> None:
     high = max(values)
     if high - low <= 1e-9 * max(abs(low), abs(high)):
         low, high = _widened(low, high, 0.5)
+        if limits is not None and limits[0] <= values[0] <= limits[1]:
+            low = max(low, limits[0])
+            high = min(high, limits[1])
     plotext.ylim(low, high)
     labels = [low, (low + high) / 2, high]
-    plotext.yticks(labels, [f"{label:.3g}" for label in labels])
+    texts = []
+    for digits in range(3, _MOST_DIGITS):
+        texts = [f"{label:.{digits}g}" for label in labels]
+        if len(set(texts)) == len(texts):
+            break
+    plotext.yticks(labels, texts)
     first = min(steps)
     last = max(steps)
     if float(first) == float(last):

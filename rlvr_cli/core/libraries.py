@@ -14,7 +14,7 @@ from typing import Any
 
 import rlvr_cli
 from rlvr_cli.core.errors import UserError
-from rlvr_cli.core.text import printable
+from rlvr_cli.core.text import first_line, printable
 
 _LONGEST = 4_000
 """Characters of one message: a library may list every tensor of an untrusted file."""
@@ -36,14 +36,22 @@ LOG.addHandler(_Stderr())
 
 
 def library(name: str, option: str) -> ModuleType:
-    """Import a library without its warnings. Raises UserError if it is not installed, and names the
-    `option` that needs it."""
+    """Import a library without its warnings. Raises UserError if it is not installed or does not
+    import, and names the `option` that needs it."""
+    package = name.partition(".")[0]
     logging.disable(logging.WARNING)
     try:
         return importlib.import_module(name)
-    except ImportError:
-        package = name.partition(".")[0]
-        raise UserError(f"{option}: {package} is not installed; pip install {package}") from None
+    except Exception as error:  # whatever a library or its parts in C raise
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == package
+        if is_missing:
+            message = f"{option}: {package} is not installed; pip install {package}"
+        else:
+            message = (
+                f"{option}: {package} cannot be imported ({first_line(error)}); "
+                f"pip install --upgrade {package}"
+            )
+        raise UserError(message) from None
     finally:
         logging.disable(logging.NOTSET)
 

@@ -17,6 +17,9 @@ from pydantic_core.core_schema import tagged_union_schema
 
 NONE = "none"
 """The word for an optional choice that is not made. YAML's null means the same."""
+ON = "on"
+OFF = "off"
+"""The word that stands for `NONE` beside `ON`."""
 Command = Literal["train", "eval", "sample", "responses"]
 """A reader of settings. `responses` is `rlvr eval --responses`, which has the flags of eval."""
 
@@ -210,13 +213,19 @@ class Setting:
 
     name: str
     default: object
-    meaning: str
+    section: type[Section]
+    """The class that declares it."""
     annotation: object
     use: Use
     values: tuple[str, ...] = ()
     """The words that it can be, if it is limited to a few."""
     kinds: tuple[str, ...] = ()
     """The kinds of the choice around it that have it. Empty means all."""
+
+    @property
+    def meaning(self) -> str:
+        """Return its docstring, on one line."""
+        return _meaning(self.section, self.name.rpartition(".")[2], kinds(self.annotation))
 
 
 def settings_of(
@@ -244,7 +253,7 @@ def settings_of(
         yield Setting(
             name=path,
             default=default.kind if isinstance(default, Choice) else default,
-            meaning=_meaning(section, name, choices),
+            section=section,
             annotation=annotation,
             use=use,
             values=_words(annotation, choices) or tuple(use.words),
@@ -260,6 +269,11 @@ def settings_of(
             )
 
 
+def none_word(words: Collection[str]) -> str:
+    """Return the word that messages use for no choice, beside these."""
+    return OFF if ON in words else NONE
+
+
 def _words(annotation: object, choices: Kinds) -> tuple[str, ...]:
     """Return the words that a field of this type can be. Return () if it takes other values."""
     if get_origin(annotation) is dict:
@@ -271,7 +285,7 @@ def _words(annotation: object, choices: Kinds) -> tuple[str, ...]:
             if get_origin(part) is Literal:
                 words += map(str, get_args(part))
     if words and NoneType in parts:
-        words.append(NONE)
+        words.append(none_word(words))
     return tuple(words)
 
 

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import get_args
@@ -16,6 +16,7 @@ from typing import get_args
 from pydantic import BaseModel
 
 from rlvr_cli.algorithm.reward import reward
+from rlvr_cli.config.parsing import read_field_paths
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import (
     MANIFEST,
@@ -51,7 +52,7 @@ from rlvr_cli.data.shapes import (
 )
 from rlvr_cli.data.signs import TOLERANCES
 from rlvr_cli.data.sources import SourceRow, file_rows, json_rows, numbered
-from rlvr_cli.evaluation.join import ORDER, ProblemIndex
+from rlvr_cli.evaluation.join import ORDER, ProblemIndex, ordered_by
 from verifiers import Format, Verifier
 
 ANSWER_FORMATS: tuple[Format, ...] = get_args(Format)
@@ -106,6 +107,8 @@ class ResponseSource:
     """The file's name, as that of the model if neither the user nor a row names one."""
     model: str | None = None
     """The name of the model of all its rows, if the user gave one."""
+    fields: Mapping[FieldName, str] = field(default_factory=dict)
+    """Paths of fields that are this file's alone."""
 
 
 @dataclass(frozen=True)
@@ -126,16 +129,30 @@ class ResponseFile:
 
 
 def response_sources(texts: Sequence[str]) -> list[ResponseSource]:
-    """Read files that are written as `FILE` or `NAME=FILE`. A file whose name has an equals sign is
-    that file. Raises UserError if a file is named twice, also by a link or another path."""
-    parts = [_name_and_path(text) for text in texts]
+    """Read files that are written as `FILE` or `NAME=FILE`, with `::FIELD=path` behind for each
+    field of this file alone.
+
+    A file whose name has an equals sign or colons is that file. Raises UserError if a file is named
+    twice, also by a link or another path.
+    """
+    divided = [_file_and_fields(text) for text in texts]
+    parts = [_name_and_path(text) for text, _ in divided]
     paths = [path for _, path in parts]
     refuse_repeated(paths)
     file_names = source_names(paths)
     return [
-        ResponseSource(path=path, file_name=file_name, model=model)
-        for (model, path), file_name in zip(parts, file_names, strict=True)
+        ResponseSource(path=path, file_name=file_name, model=model, fields=fields)
+        for (model, path), file_name, (_, fields) in zip(parts, file_names, divided, strict=True)
     ]
+
+
+def _file_and_fields(text: str) -> tuple[str, Mapping[FieldName, str]]:
+    """Split `FILE::FIELD=path::FIELD=path`."""
+    file, *fields = text.split("::")
+    _, _, behind_name = text.partition("=")
+    if not fields or Path(text).exists() or (behind_name and Path(behind_name).exists()):
+        return text, {}
+    return file, read_field_paths(fields)
 
 
 def _name_and_path(text: str) -> tuple[str | None, str]:
@@ -190,14 +207,18 @@ def open_responses(source: ResponseSource, rows: Iterable[object] | None = None)
 def fields_of_files(
     files: Sequence[ResponseFile], fields: Mapping[FieldName, str]
 ) -> list[dict[FieldName, str]]:
-    """Return the user's paths of the fields for each file: those that it has, and a path that no
-    file has for all of them."""
-    by_file: list[dict[FieldName, str]] = [{} for _ in files]
-    for field, path in fields.items():
-        owners = [(field, path) == ("id", ORDER) or file.has(path) for file in files]
-        for paths, is_owner in zip(by_file, owners, strict=True):
-            if is_owner or not any(owners):
-                paths[field] = path
+    """Return the user's paths of the fields for each file: its own, those that it has, and a path
+    that no file has for all of them."""
+    by_file = []
+    for file in files:
+        paths = {}
+        for name, path in fields.items():
+            order_path = ordered_by(path) if name == "id" else None
+            is_order = order_path == ""
+            row_path = order_path or path
+            if is_order or file.has(row_path) or not any(other.has(row_path) for other in files):
+                paths[name] = path
+        by_file.append({**paths, **file.source.fields})
     return by_file
 
 
@@ -305,16 +326,19 @@ class ResponseReader:
         self.golds = golds
         self.shape = shape
         paths = dict(fields or {})
-        is_ordered = paths.get("id") == ORDER
+        order_path = ordered_by(paths.get("id", ""))
+        is_ordered = order_path is not None
         if is_ordered:
             del paths["id"]
+            if order_path:
+                paths["id"] = order_path
             if golds is None:
                 raise UserError(f"--field id={ORDER}: name the problem set that has this order")
         self.fields = FieldReader(shape.paths, user_paths=paths, has_shape=bool(shape.name))
         self.index = None
         if golds is not None:
             text_first = bool(shape.name) and "id" not in paths
-            self.index = ProblemIndex(golds, is_ordered, text_first)
+            self.index = ProblemIndex(golds, is_ordered, text_first, paths.get("id"))
         self.rows = 0
         self.repeated = 0
         """How many rows held the responses of an earlier one."""

@@ -12,10 +12,18 @@ from rlvr_cli.data.paths import BadRowError
 from rlvr_cli.data.problems import ProblemSet
 
 ORDER = "order"
-"""The path of an id that joins the rows of a file with a problem set by their order."""
+"""The path of an id that joins the rows of a file with a problem set by their order. `order:path`
+joins by the order of the ids at a path."""
 _WITHIN = "text within the prompt"
 _NUMBERED = re.compile(r"(.*?)(\d{1,18})$", re.DOTALL)
 """An id that ends with a number."""
+
+
+def ordered_by(path: str) -> str | None:
+    """Return the path of the ids by whose order rows are joined, "" for the usual one. Return None
+    if they are joined by the ids themselves."""
+    word, _, rest = path.partition(":")
+    return rest if word == ORDER else None
 
 
 class UnmatchedError(BadRowError):
@@ -36,14 +44,18 @@ class ProblemIndex:
 
     With `is_ordered` rows are joined by their order alone: the first id that comes is that of the
     first problem, and rows without ids are one for each problem. With `text_first` a row's text
-    counts more than its id, which may be its number in another program's file.
+    counts more than its id, which may be its number in another program's file. `id_path` is where
+    the user says that the ids are.
     """
 
-    def __init__(self, golds: ProblemSet, is_ordered: bool, text_first: bool) -> None:
+    def __init__(
+        self, golds: ProblemSet, is_ordered: bool, text_first: bool, id_path: str | None = None
+    ) -> None:
         self.name = golds.name
         self.problems = golds.problems
         self.is_ordered = is_ordered
         self.text_first = text_first
+        self.by_order = ORDER if id_path is None else f"{ORDER}:{id_path}"
         self.by_id = {problem.id: problem for problem in golds.problems}
         self.has_texts = golds.has_texts
         self.by_text = {problem.problem.strip(): problem for problem in golds.problems}
@@ -170,8 +182,8 @@ class ProblemIndex:
         if 0 < ids < self._unmatched_rows:
             repeats = f"Its {self._unmatched_rows} rows have {ids} ids. "
         return (
-            f". {repeats}If the file has the set's order: --field id={ORDER}, but look whether its "
-            f"first row ({shortened(row.problem) or key}) is to {first.id} "
+            f". {repeats}If the file has the set's order: --field id={self.by_order}, but look "
+            f"whether its first row ({shortened(row.problem) or key}) is to {first.id} "
             f"({shortened(first.problem) or next(iter(self.by_other_id), '')})"
         )
 

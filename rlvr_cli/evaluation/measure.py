@@ -35,12 +35,12 @@ def summarize(
     """Compute the figures of a held-out set.
 
     There is no pass@1 and no 95 % interval over problems if no response was judged, and no cons@k
-    of all samples if no problem has that many judged responses. `has_format`: the prompt asks for
-    a format.
+    of all samples if no problem has that many judged responses, or if one sample is the only vote.
+    `has_format`: the prompt asks for a format.
     """
     figures = figures_of(problems, ks=(1, params.samples), has_format=has_format)
     estimate = figures.pass_at[1]
-    consensus = figures.cons_at[params.samples]
+    consensus = figures.cons_at[params.samples] if params.samples > 1 else None
     return Measured.model_validate(
         {
             "pass@1": _share_right(problems),

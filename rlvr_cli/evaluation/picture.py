@@ -38,6 +38,16 @@ COLORS = (
     "#e377c2",
     "#7f7f7f",
     "#bcbd22",
+    "#000000",
+    "#393b79",
+    "#637939",
+    "#843c39",
+    "#7b4173",
+    "#aec7e8",
+    "#ff9896",
+    "#98df8a",
+    "#ffbb78",
+    "#c5b0d5",
 )
 """A color for each arm, the same in every panel."""
 DIFFERENCE = "difference"
@@ -50,7 +60,13 @@ LEFT = 62
 RIGHT = 18
 TOP = 12
 BOTTOM = 44
-_LEGEND = 24
+_LEGEND_LINE = 17
+_LEGEND_SPACE = 7
+"""The free space above and below the legend, together."""
+_LETTER = 7.2
+_MARK = 28
+"""The widths of a letter, and of the mark of a color with the space around it."""
+_BAND_COLOR = "#666666"
 _MOST_TICKS = 6
 _MARGIN = 0.05
 """The share of the data's range that is free above and below the curves."""
@@ -110,6 +126,34 @@ class Drawing:
     has_bands: bool
     """Whether a pale area goes from the lowest seed to the highest. Else each seed has a line."""
 
+    @property
+    def columns(self) -> int:
+        """Return the number of panels in a row."""
+        return max(1, min(COLUMNS, len(self.panels)))
+
+    @property
+    def rows(self) -> int:
+        """Return the number of rows of panels."""
+        return -(-len(self.panels) // self.columns)
+
+    @property
+    def legend_columns(self) -> list[list[tuple[str, str]]]:
+        """Return names and colors, and what a pale area is, in as many columns as fit."""
+        entries = list(self.legend.items())
+        if self.has_bands:
+            entries.append((BAND, _BAND_COLOR))
+        room = WIDTH * self.columns - LEFT
+        for count in range(len(entries), 1, -1):
+            columns = _divided(entries, count)
+            if sum(map(_legend_width, columns)) <= room:
+                return columns
+        return [entries]
+
+    @property
+    def legend_height(self) -> int:
+        """Return the height of the legend."""
+        return _LEGEND_SPACE + _LEGEND_LINE * max(map(len, self.legend_columns))
+
     def only(self, name: str) -> "Drawing":
         """Return the figure with one panel alone. Raises UserError if it has none of this name."""
         panels = [panel for panel in self.panels if panel.name == name]
@@ -119,6 +163,23 @@ class Drawing:
         drawn = {arm.color for panel in panels for arm in panel.arms if arm.grid}
         legend = {arm: color for arm, color in self.legend.items() if color in drawn}
         return replace(self, panels=panels, legend=legend)
+
+
+def _divided(entries: Sequence[tuple[str, str]], count: int) -> list[list[tuple[str, str]]]:
+    """Divide entries into columns. The first ones may have one more, as in matplotlib."""
+    length, longer = divmod(len(entries), count)
+    columns = []
+    start = 0
+    for number in range(count):
+        end = start + length + (number < longer)
+        columns.append([*entries[start:end]])
+        start = end
+    return columns
+
+
+def _legend_width(column: Sequence[tuple[str, str]]) -> float:
+    """Return the width of a column of the legend."""
+    return _MARK + _LETTER * max(len(name) for name, _ in column)
 
 
 def drawing(
@@ -145,7 +206,8 @@ def drawing(
         f"{arm} ({len(seeds)})": _color(number) for number, (arm, seeds) in enumerate(runs.items())
     }
     measured = [panel for panel in panels if panel is not None]
-    return Drawing(panels=measured, legend=legend, has_bands=has_bands)
+    has_several = any(len(seeds) > 1 for seeds in runs.values())
+    return Drawing(panels=measured, legend=legend, has_bands=has_bands and has_several)
 
 
 def difference_curves(runs: Mapping[str, Seeds], base: str) -> dict[str, list[Curve]]:
@@ -219,30 +281,33 @@ def ticks(low: float, high: float) -> Ticks:
 
 def as_svg(figure: Drawing) -> str:
     """Draw a figure as an SVG."""
-    columns = max(1, min(COLUMNS, len(figure.panels)))
-    rows = -(-len(figure.panels) // columns)
+    height = figure.legend_height + HEIGHT * figure.rows
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * columns} '
-        f'{_LEGEND + HEIGHT * rows}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH * figure.columns} '
+        f'{height}" font-family="sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
         _legend(figure),
     ]
     for number, panel in enumerate(figure.panels):
-        row, column = divmod(number, columns)
-        place = f"{WIDTH * column},{_LEGEND + HEIGHT * row}"
+        row, column = divmod(number, figure.columns)
+        place = f"{WIDTH * column},{figure.legend_height + HEIGHT * row}"
         parts.append(f'<g transform="translate({place})">{_panel_svg(panel, figure.has_bands)}</g>')
     return "\n".join([*parts, "</svg>\n"])
 
 
 def _legend(figure: Drawing) -> str:
-    """Draw a line of arms, each in its color."""
-    spans = [
-        f'<tspan fill="{color}" dx="{12 if number else 0}">▬ {escape(name)}</tspan>'
-        for number, (name, color) in enumerate(figure.legend.items())
-    ]
-    if figure.has_bands:
-        spans.append(f'<tspan fill="#666" dx="12">{BAND}</tspan>')
-    return f'<text x="{LEFT}" y="17">{"".join(spans)}</text>'
+    """Draw the names of arms, each in its color."""
+    texts = []
+    left = float(LEFT)
+    for column in figure.legend_columns:
+        for number, (name, color) in enumerate(column, 1):
+            mark = "" if color == _BAND_COLOR else "▬ "
+            texts.append(
+                f'<text x="{left:.0f}" y="{_LEGEND_LINE * number}" fill="{color}">'
+                f"{mark}{escape(name)}</text>"
+            )
+        left += _legend_width(column)
+    return "".join(texts)
 
 
 def _panel_svg(panel: Panel, has_bands: bool) -> str:
@@ -274,11 +339,11 @@ def _panel_svg(panel: Panel, has_bands: bool) -> str:
         parts.append(f'<path d="M{LEFT},{down(0.0):.1f}H{right}" stroke="#444" class="zero"/>')
     middle = (LEFT + right) / 2
     parts.append(
-        f'<text x="{middle}" y="{HEIGHT - 10}" text-anchor="middle">{panel.x_label}</text>'
+        f'<text x="{middle}" y="{HEIGHT - 10}" text-anchor="middle">{escape(panel.x_label)}</text>'
     )
     parts.append(
         f'<text transform="translate(14,{(TOP + bottom) / 2}) rotate(-90)" text-anchor="middle">'
-        f"{panel.y_label}</text>"
+        f"{escape(panel.y_label)}</text>"
     )
     corners = [f"{LEFT},{TOP}", f"{LEFT},{bottom}", f"{right},{bottom}"]
     parts.append(_line(corners, "#888", 1))
@@ -319,9 +384,8 @@ def plotted(figure: Drawing, format: Literal["pdf", "png"]) -> bytes:
     import matplotlib.patches
     from matplotlib.figure import Figure as Canvas
 
-    columns = max(1, min(COLUMNS, len(figure.panels)))
-    rows = -(-len(figure.panels) // columns)
-    inches = (WIDTH * columns / 100, (HEIGHT * rows + _LEGEND) / 100)
+    height = figure.legend_height + HEIGHT * figure.rows
+    inches = (WIDTH * figure.columns / 100, height / 100)
     with matplotlib.rc_context(
         {
             "pdf.fonttype": 42,
@@ -333,7 +397,7 @@ def plotted(figure: Drawing, format: Literal["pdf", "png"]) -> bytes:
         canvas = Canvas(figsize=inches, layout="constrained")
         handles: list[matplotlib.artist.Artist] = []
         for number, panel in enumerate(figure.panels, 1):
-            axes = canvas.add_subplot(rows, columns, number)
+            axes = canvas.add_subplot(figure.rows, figure.columns, number)
             axes.set_xlabel(panel.x_label)
             axes.set_ylabel(panel.y_label)
             axes.set_xlim(panel.x.low, panel.x.high)
@@ -365,7 +429,7 @@ def plotted(figure: Drawing, format: Literal["pdf", "png"]) -> bytes:
             handles,
             labels,
             loc="outside upper left",
-            ncols=len(handles),
+            ncols=len(figure.legend_columns),
             frameon=False,
         )
         content = io.BytesIO()

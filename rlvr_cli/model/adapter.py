@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import ADAPTER_FILES
 from rlvr_cli.core.libraries import library
 from rlvr_cli.model.pretrained import read_object
-from rlvr_cli.model.quantized import quantized_layers
+from rlvr_cli.model.quantized import NF4Linear
 from rlvr_cli.ranks.group import full_tensor, shard_as
 
 if TYPE_CHECKING:
@@ -119,11 +120,15 @@ def merged_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _full_weights(model: Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield all parameters, and quantized weights as the numbers that they stand for."""
-    for name, parameter in model.named_parameters():
-        yield name, full_tensor(parameter.detach())
-    for name, layer in quantized_layers(model):
-        yield f"{name}.weight", layer.weight
+    """Yield all parameters in their order, quantized weights as the numbers they stand for."""
+    shared = set[int]()
+    for place, module in model.named_modules():
+        if isinstance(module, NF4Linear):
+            yield f"{place}.weight", module.weight
+        for name, parameter in module.named_parameters(place, recurse=False):
+            if id(parameter) not in shared:
+                shared.add(id(parameter))
+                yield name, full_tensor(parameter.detach())
 
 
 def adapter_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
@@ -135,8 +140,10 @@ def adapter_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
 
 def save_adapter_config(model: "PreTrainedModel", base: str, directory: Path) -> None:
     """Write the adapter's settings in peft's format. `base` names the model it belongs to."""
-    config = model.peft_config["default"]
+    config = copy(model.peft_config["default"])
     config.base_model_name_or_path = base
+    # peft's set has another order in each process, and a resumed run writes the same bytes.
+    config.target_modules = sorted(config.target_modules)
     config.inference_mode = True
     config.save_pretrained(directory)
 

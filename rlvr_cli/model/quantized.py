@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from copy import deepcopy
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +12,8 @@ from torch.nn import Linear, Module
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.libraries import library
+from rlvr_cli.core.text import first_line
+from rlvr_cli.core.versions import installed_version
 from rlvr_cli.ranks.group import full_tensor
 
 M = TypeVar("M", bound=Module)
@@ -28,6 +30,36 @@ def quantization(option: str) -> ModuleType:
     """Import what quantizes. Raises UserError if bitsandbytes is not installed, and names the
     `option` that needs it."""
     return library("bitsandbytes.functional", option)
+
+
+def check_library(option: str) -> None:
+    """Quantize a few numbers. Raises UserError if bitsandbytes is missing or cannot do it."""
+    functional = quantization(option)
+    numbers = torch.zeros(1, _BLOCK)
+    try:
+        _dequantized(*_quantized(numbers), rows=1, dtype=torch.float32)
+        functional.dequantize_blockwise(*functional.quantize_blockwise(numbers))
+    except Exception as error:  # another version, or its library in C does not load
+        raise UserError(
+            f"{option}: bitsandbytes {installed_version('bitsandbytes')} cannot quantize here "
+            f"({first_line(error)}); pip install --upgrade bitsandbytes"
+        ) from None
+
+
+class Quantized(NamedTuple):
+    """Numbers in NF4."""
+
+    codes: Tensor
+    """Two numbers a byte, in uint8."""
+    scales: Tensor
+    """The largest absolute number of each block of 64, in float32."""
+
+
+def _quantized(weight: Tensor) -> Quantized:
+    codes, state = quantization(NF4).quantize_4bit(
+        weight, blocksize=_BLOCK, quant_type="nf4", quant_storage=torch.uint8
+    )
+    return Quantized(codes, state.absmax)
 
 
 class NF4Linear(Linear):
@@ -50,12 +82,10 @@ class NF4Linear(Linear):
         self.out_features = linear.out_features
         self.bias = linear.bias
         weight = full_tensor(linear.weight.detach()).float().contiguous()
-        codes, state = quantization(NF4).quantize_4bit(
-            weight, blocksize=_BLOCK, quant_type="nf4", quant_storage=torch.uint8
-        )
+        quantized = _quantized(weight)
         # Not a part of checkpoints, which hold the adapter and the name of the base.
-        self.register_buffer("codes", codes, persistent=False)
-        self.register_buffer("scales", state.absmax, persistent=False)
+        self.register_buffer("codes", quantized.codes, persistent=False)
+        self.register_buffer("scales", quantized.scales, persistent=False)
 
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
@@ -119,7 +149,11 @@ def check_quantizable(model: Module) -> None:
     """Raise UserError for a model without a layer to quantize, or one that is quantized already."""
     stored: Any = getattr(model.config, "quantization_config", None)
     if stored is not None:
-        method = stored.get("quant_method") if isinstance(stored, dict) else type(stored).__name__
+        method = (
+            stored.get("quant_method", "unnamed")
+            if isinstance(stored, dict)
+            else type(stored).__name__
+        )
         raise UserError(
             f"{NF4}: the weights of the model are quantized already ({method}); take the model "
             "that they were made from, or leave lora.base out"

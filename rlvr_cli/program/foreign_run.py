@@ -1,6 +1,8 @@
 """Read a run of another program: its file, its script, or what stands on a command line."""
 
+import ast
 import math
+import operator
 import os
 import re
 import shlex
@@ -18,8 +20,25 @@ from rlvr_cli.core.yaml_text import LARGEST_YAML, load_yaml
 ADVICE = "add --translate for the whole run, and --out FILE.yaml for its settings"
 _OVERRIDE = re.compile(r"[+~]{0,2}[A-Za-z_][\w-]*(\.[\w-]+)+(=.*)?", re.DOTALL)
 """A setting as Hydra takes it, a.b=c, also +a.b=c and ~a.b."""
-REFERENCE = re.compile(r"\$\{([A-Za-z_][\w.]*)\}|\$([A-Za-z_]\w*)")
-"""A value that is another's, of a key or a shell's variable."""
+_REFERENCE = re.compile(
+    r"\$\{(?:oc\.env:)?([A-Za-z_][\w.]*)(?:(?::-|:=|-|,)([^${}]*))?\}|\$([A-Za-z_]\w*)"
+)
+"""A value that is another's, of a key or a shell's variable, perhaps with a default."""
+_SUM = re.compile(r"\$\(\(((?:[^()]|\([^()]*\))*)\)\)")
+"""What a shell computes, $((1024 * 8))."""
+_OPERATIONS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+    ast.Mod: operator.mod,
+}
+_DEEPEST = 8
+"""References inside references that are followed."""
+_LONGEST_TEXT = 10_000
+_LONGEST_REFERRED = 1_000
+_LONGEST_SUM = 200
+"""Characters of a text that refers to others, of a value that it refers to, of a sum, at most."""
 _LAUNCHER = re.compile(r"(.*/)?python[\d.]*$")
 
 
@@ -105,12 +124,15 @@ def _leaves(values: JsonObject, prefix: str) -> Iterable[tuple[str, object]]:
 
 
 def _normal(value: object) -> object:
-    """Return a value as YAML 1.1 and Hydra read it: True, yes and on are true, `"[a]"` a list."""
+    """Return a value as YAML 1.1 and Hydra read it: True, yes and on are true, `"[a]"` a list.
+
+    A text in braces is a mapping.
+    """
     if not isinstance(value, str):
         return value
     truths = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
     text = value.strip()
-    if text.startswith("[") and text.endswith("]"):
+    if (text[:1], text[-1:]) in (("[", "]"), ("{", "}")):
         try:
             return load_yaml(text)
         except ValueError:
@@ -120,36 +142,94 @@ def _normal(value: object) -> object:
     return truths.get(text.lower(), value)
 
 
+def refers_to_others(value: object) -> bool:
+    """Return whether a value names another that the run does not have."""
+    return isinstance(value, str) and re.search(r"\$[({A-Za-z_]", value) is not None
+
+
 def _referred(entries: dict[str, object], variables: Mapping[str, str]) -> dict[str, object]:
-    """Put in the values that `${other.key}` and `$VARIABLE` name."""
+    """Put in the values that `${other.key}` and `$VARIABLE` name, and what `$((…))` computes."""
+    values = {**variables, **entries}
+    return {key: _with_values(value, values) for key, value in entries.items()}
+
+
+def _with_values(value: object, values: Mapping[str, object]) -> object:
+    """Return a value with what it refers to, also inside a list."""
+    if isinstance(value, list):
+        return [_with_values(entry, values) for entry in value]
+    if not isinstance(value, str) or "$" not in value:
+        return value
+    text = _filled(value, values)
+    return text if "$" in text else _normal(parsed(text))
+
+
+def _filled(text: str, values: Mapping[str, object]) -> str:
+    """Return a text with what it refers to. What is unknown stays."""
 
     def value_of(match: re.Match[str]) -> str:
-        name = match[1] or match[2]
-        value = entries.get(name, variables.get(name))
-        return match[0] if value is None else str(value)
+        value = values.get(match[1] or match[3], match[2])
+        is_known = value is not None and len(str(value)) <= _LONGEST_REFERRED
+        return str(value) if is_known else match[0]
 
-    referred = {}
-    for key, value in entries.items():
-        if isinstance(value, str) and "$" in value:
-            text = REFERENCE.sub(value_of, value)
-            value = text if "$" in text else _normal(load_yaml(text))
-        referred[key] = value
-    return referred
+    def result_of(match: re.Match[str]) -> str:
+        if len(match[1]) > _LONGEST_SUM:
+            return match[0]
+        try:
+            return str(_number_of(ast.parse(match[1].strip(), mode="eval").body, values))
+        except (KeyError, ValueError, SyntaxError, ZeroDivisionError):
+            return match[0]
+
+    for _ in range(_DEEPEST):
+        if len(text) > _LONGEST_TEXT:
+            break
+        filled = _SUM.sub(result_of, _REFERENCE.sub(value_of, text))
+        if filled == text:
+            break
+        text = filled
+    return text
+
+
+def _number_of(node: ast.expr, values: Mapping[str, object]) -> int:
+    """Return what a shell computes. Raises KeyError, ValueError or ZeroDivisionError if it is no
+    sum of whole numbers and names."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.Name(id=name):
+            return int(str(values[name]))
+        case ast.BinOp(left=left, op=operation, right=right):
+            result = _OPERATIONS[type(operation)](
+                _number_of(left, values), _number_of(right, values)
+            )
+            return int(result)
+    raise ValueError("no sum")
 
 
 def _read_script(file: Path, text: str) -> dict[str, object]:
     """Return the settings of the command in a shell script, with its variables put in."""
     try:
-        words = shlex.split(text.replace("\\\n", " "), comments=True)
+        unbroken = _SUM.sub(lambda match: "".join(match[0].split()), text.replace("\\\n", " "))
+        words = shlex.split(unbroken, comments=True)
     except ValueError as error:
         raise UserError(f"--config {file}: not a shell script ({error})") from None
     variables = {"HOME": os.path.expanduser("~")}
     for word in words:
         name, equals, value = word.partition("=")
         if equals and name.isidentifier():
-            variables[name] = value
-    _, entries = take_foreign(words, {})
-    return _referred(entries, variables)
+            variables[name] = _filled(value, variables)
+    others, entries = take_foreign(words, {})
+    return _referred({**entries, **_unknown_flags(others)}, variables)
+
+
+def _unknown_flags(words: Sequence[str]) -> dict[str, object]:
+    """Return the flags behind the name of a Python file, which no program of the table has."""
+    flags: dict[str, object] = {}
+    scripts = [place for place, word in enumerate(words) if word.endswith(".py")]
+    for word in words[scripts[0] :] if scripts else ():
+        name, equals, value = word.partition("=")
+        if name.startswith("--"):
+            flags[name] = parsed(value) if equals else None
+    return flags
 
 
 def take_foreign(
@@ -168,9 +248,11 @@ def take_foreign(
         word = rest.pop(0)
         name, equals, value = word.partition("=")
         if is_override(word):
-            entries[name.lstrip("+~")] = None if word[0] == "~" else _normal(_parsed(value))
+            entries[name.lstrip("+~")] = None if word[0] == "~" else _normal(parsed(value))
         elif _is_foreign_flag(name, known_options):
-            entries[name] = _normal(_parsed(value)) if equals else _taken(rest, name)
+            entries[name] = _normal(parsed(value)) if equals else _taken(rest, name)
+        elif _is_foreign_flag(_without_no(name), known_options):
+            entries[_without_no(name)] = False
         else:
             ours.append(word)
             if known_options.get(name, False) and not equals:
@@ -191,6 +273,11 @@ def _is_foreign_flag(name: str, known_options: Mapping[str, bool]) -> bool:
     return is_flag and foreign_answer(name) is not None
 
 
+def _without_no(name: str) -> str:
+    """Return the flag that a flag with `no` before it turns off. Return other flags unchanged."""
+    return re.sub("^--no[_-]", "--", name)
+
+
 def _taken(rest: list[str], key: str) -> object:
     """Take the values of a flag from the words that follow it: one, or all of a list."""
     table = foreign_table()
@@ -203,7 +290,7 @@ def _taken(rest: list[str], key: str) -> object:
     while rest and not _begins_option(rest[0]) and not _OVERRIDE.fullmatch(rest[0]):
         if values and not takes_several:
             break
-        values.append(_normal(_parsed(rest.pop(0))))
+        values.append(_normal(parsed(rest.pop(0))))
     if not values:
         return True
     return values[0] if len(values) == 1 else values
@@ -213,7 +300,7 @@ def _begins_option(word: str) -> bool:
     return word.startswith("-") and number_in(word) is None
 
 
-def _parsed(text: str) -> object:
+def parsed(text: str) -> object:
     """Return the value that a text is as YAML, or the text."""
     try:
         return load_yaml(text)

@@ -2,9 +2,8 @@
 
 import math
 import os
-import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
@@ -28,8 +27,8 @@ from rlvr_cli.config.foreign import (
 )
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.settings import default_in_words, kinds, leaves
-from rlvr_cli.core.text import format_value
-from rlvr_cli.program.foreign_run import REFERENCE, number_in, setting_named
+from rlvr_cli.core.text import format_value, shortened
+from rlvr_cli.program.foreign_run import number_in, parsed, refers_to_others, setting_named
 from rlvr_cli.program.resolve import load
 
 Heading = Literal[
@@ -41,7 +40,6 @@ Heading = Literal[
 ]
 HEADINGS: tuple[Heading, ...] = get_args(Heading)
 """The parts of the table, in its order."""
-_ORIGIN = re.compile(r"^(--set \S+|configuration): ")
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,7 @@ class _Translator:
         for name, words in row.only_if.items():
             decisive = self._value_of(name)
             if name in self.values or decisive is not None:
-                word = _word(decisive)
+                word = _word(decisive, words)
                 if word not in words and not any(
                     listed.startswith("not ") and listed != f"not {word}" for listed in words
                 ):
@@ -218,7 +216,7 @@ class _Translator:
         targets = [setting_named(target) for target in row.targets(name)]
         match row.translation:
             case "same":
-                if value is None:
+                if value in (None, ""):
                     return {}
                 return {**row.also, **{target: _typed(target, value) for target in targets}}
             case "count":
@@ -227,7 +225,7 @@ class _Translator:
                 entry = row.nothing if is_none else _typed(targets[0], value)
                 return {} if entry is None else {targets[0]: entry}
             case "words":
-                meaning = row.values.get(_word(value))
+                meaning = row.values.get(_word(value, row.values))
                 if meaning is None and row.rest == "same":
                     return {targets[0]: _typed(targets[0], value)}
                 if meaning is None and value is None:
@@ -288,10 +286,10 @@ class _Translator:
         answer = row.answer(name)
         if row.translation == "idle":
             return "the same here", answer
-        is_off = value in (None, False, "", [], {}) or _word(value) in row.off
+        is_off = value in (None, False, "", [], {}) or _word(value) in ("none", *row.off)
         if row.translation == "absent" and is_off:
             return "the same here", f"not used there, and {answer}"
-        if value is None:
+        if is_off:
             return "the same here", "nothing to set"
         return "is not there", answer if " " in answer else f"decide: {answer}"
 
@@ -300,10 +298,16 @@ class _Translator:
         try:
             resolve(set_layer({**self.settings, **sets}))
         except UserError as error:
-            return f"not set: {_ORIGIN.sub('', str(error))}"
+            return f"not set: {self._without_origin(str(error), sets)}"
         except TypeError:  # a list in place of a word
             return "not set: no value for it"
         return None
+
+    def _without_origin(self, message: str, sets: Mapping[str, object]) -> str:
+        """Return what is wrong with a setting without the option that names it."""
+        for setting, entry in {**self.settings, **sets}.items():
+            message = message.removeprefix(f"--set {shortened(f'{setting}={entry}')}: ")
+        return message.removeprefix("configuration: ")
 
     def _heading(self, row: ForeignRow, name: str) -> Heading:
         """Return where a translated name stands in the table."""
@@ -345,8 +349,7 @@ class _Translator:
         name = self.names[key]
         if name in self.said:
             heading, here = self.said[name]
-            is_text = isinstance(value, str) and REFERENCE.search(value)
-            if is_text and heading != "is not there":
+            if refers_to_others(value) and heading != "is not there":
                 here = f"{here}; its value refers to another: put the value in"
             return TranslatedKey(key, value, heading, here)
         if setting_at(key) is not None and name is None:
@@ -355,8 +358,8 @@ class _Translator:
         return TranslatedKey(key, value, "is not known", "neither TRL nor verl nor rlvr has it")
 
     def _keys_of_defaults(self) -> list[TranslatedKey]:
-        """Return a row for each default that makes a difference, and drop the settings of those
-        that make none."""
+        """Return a row for each default that makes a difference or is not there, and drop the
+        settings of those that make none."""
         expected = self._resolved(self.settings)
         keys = {}
         for setting, name in self.from_defaults.items():
@@ -368,6 +371,10 @@ class _Translator:
                 continue
             here = f"not in the run: {self.said[name][1]}"
             keys[name] = TranslatedKey(name, self.tool.defaults[name], "its default differs", here)
+        for name, value in self.tool.defaults.items():
+            heading, here = self.said.get(name, ("the same here", ""))
+            if name not in self.known and heading == "is not there":
+                keys[name] = TranslatedKey(name, value, heading, f"not in the run: {here}")
         return list(keys.values())
 
     def _resolved(self, settings: Mapping[str, object]) -> Config | None:
@@ -406,7 +413,9 @@ def _listed(value: object) -> Sequence[object]:
 
 
 def in_yaml(value: object) -> str:
-    """Return a value as --set reads it."""
+    """Return a value as --set reads it, a word without quotes."""
+    if isinstance(value, str) and parsed(value) == value:
+        return value
     text = yaml.safe_dump(_plain(value), default_flow_style=True, width=math.inf)
     return text.removesuffix("\n").removesuffix("\n...")
 
@@ -420,11 +429,16 @@ def _at(values: Mapping[str, object], name: str) -> object:
     return values.get(name, values.get(f"{name}.kind"))
 
 
-def _word(value: object) -> str:
-    """Return a value as the table writes it: true, none, 1, or a word in lower case."""
+def _word(value: object, words: Collection[str] = ()) -> str:
+    """Return a value as the table writes it: true, none, 1, or a word in lower case.
+
+    1 and 0 are true and false among words that are so.
+    """
     if value is None:
         return "none"
     number = number_in(value)
+    if number in (0, 1) and not {"0", "1"} & {*words} and {"true", "false"} & {*words}:
+        return str(bool(number)).lower()
     if number is not None:
         return f"{number:g}"
     return str(value).strip().lower()

@@ -5,7 +5,6 @@ of them would read the standard input. Unless told otherwise, it also kills proc
 signal, when a long step is not saved yet.
 """
 
-import ctypes
 import logging
 import os
 import signal
@@ -60,6 +59,8 @@ def silence_others() -> None:
     """Discard the output of all processes but the first, and end with the launcher."""
     launcher = os.environ.get(LAUNCHER)
     if launcher is not None:
+        import ctypes
+
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if str(os.getppid()) != launcher:

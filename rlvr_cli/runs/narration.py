@@ -31,7 +31,7 @@ def format_figures(figures: Measured | None) -> str:
         return measured(None if figures is None else figures.pass_at_1)
     low, high = figures.interval
     text = f"{figures.pass_at_1:.3f} [{low:.3f}, {high:.3f}]"
-    if figures.cons_at_k is not None and figures.samples > 1:
+    if figures.cons_at_k is not None and figures.samples > 1:  # earlier versions stored cons@1
         text += f", cons@{figures.samples} {figures.cons_at_k:.3f}"
     return text
 

@@ -14,7 +14,7 @@ from rlvr_cli.core.versions import installed_version
 from rlvr_cli.model.adapter import is_adapter, merged_parameters
 from rlvr_cli.model.forward import Sample, largest_activation
 from rlvr_cli.model.loading import LoadedModel, model_directory
-from rlvr_cli.model.quantized import NF4, check_quantizable, quantization
+from rlvr_cli.model.quantized import NF4, check_library, check_quantizable
 from rlvr_cli.setup.memory import Memory
 
 if TYPE_CHECKING:
@@ -50,9 +50,9 @@ def check_quantization(config: Config, outline: "PreTrainedModel") -> None:
     """Raise UserError if the library that quantizes is missing, or a model unfit for it."""
     if config.lora.base == "nf4":
         check_quantizable(outline)
-        quantization(NF4)
+        check_library(NF4)
     if config.optim.moments == "8bit":
-        quantization("optim.moments 8bit")
+        check_library("optim.moments 8bit")
 
 
 def check_memory(memory: Memory, config: Config) -> None:

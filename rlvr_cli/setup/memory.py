@@ -249,7 +249,8 @@ class Memory:
         """Predict what the command needs in the host's memory beside a GPU.
 
         Weights are read there, in float32 for training, and a process of several holds its shards
-        and gathers a layer. Those that are offloaded stay, with their gradients and moments.
+        and gathers a layer. Of a base in NF4 each process holds all codes. Those that are offloaded
+        stay, with their gradients and moments.
         """
         if self.machine.device == "cpu":
             return {}
@@ -263,6 +264,12 @@ class Memory:
         if self.teacher is not None:
             parameters += self.teacher.parameters
         gathered = max(self.model.layer, self.model.outside_layers) if world() > 1 else 0
+        weights = _FLOAT_BYTES * parameters // world()
+        if config.lora.base == "nf4" and world() > 1:
+            # Every process quantizes all weights, and has the codes when the shards of these go.
+            sharded = parameters - self.model.quantizable
+            codes = int(NF4_BYTES * self.model.quantizable)
+            weights = max(weights, _FLOAT_BYTES * sharded // world() + codes)
         sampled_tokens = rollout.prompts * rollout.samples * rollout.max_tokens
         offloaded = 0
         if config.optim.offload == "all":
@@ -273,7 +280,7 @@ class Memory:
         return _positive(
             {
                 "libraries": _LIBRARIES,
-                "weights": _FLOAT_BYTES * parameters // world(),
+                "weights": weights,
                 "a layer of all processes": _FLOAT_BYTES * gathered,
                 "responses of a step": sampled_tokens * _SAMPLED_TOKEN_BYTES,
                 "gradients and AdamW": offloaded // world(),
@@ -389,8 +396,8 @@ class Memory:
     def _sampling_parts(self, config: Config) -> Parts:
         """Predict what the engine needs only while it samples."""
         if self.lends_gpu(config):
-            share = int(config.rollout.gpu_share * self.machine.total)
-            return {VLLM: max(share, self._vllm_memory(config, responses=1))}
+            share = max(config.rollout.gpu_share, self._smallest_share(config))
+            return {VLLM: int(share * self.machine.total)}
         if config.engine in ("vllm", "server"):
             return {}
         cache = self._cache_bytes(config)
@@ -442,7 +449,8 @@ class Memory:
     def _fitting_share(self, config: Config, share: float) -> float:
         """Return vLLM's share of the GPU, smaller if vLLM could not wake up after an update.
 
-        It is at least half of the set share, or less if that holds a step's responses.
+        It is at least half of the set share, or less if that holds a step's responses. vLLM does
+        not start in a share that is too small for one.
         """
         responses = 1
         if self.training:
@@ -451,7 +459,12 @@ class Memory:
         wanted = share * self.machine.total
         enough = min(self._vllm_memory(config, responses), wanted / 2)
         available = max(enough, self.unreserved(config))
-        return share if wanted <= available else self._as_share(available)
+        fitting = share if wanted <= available else self._as_share(available)
+        return max(fitting, self._smallest_share(config))
+
+    def _smallest_share(self, config: Config) -> float:
+        """Return the share of a GPU, in whole percents, in which vLLM holds one response."""
+        return math.ceil(100 * self._vllm_memory(config, responses=1) / self.machine.total) / 100
 
     def _vllm_memory(self, config: Config, responses: int) -> int:
         """Predict the share of a GPU, in bytes, in which vLLM holds this number of responses."""

@@ -24,7 +24,7 @@ from rlvr_cli.console.tables import Table
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.core.files import publish_new, try_file, writing
 from rlvr_cli.core.jsonl import JsonObject
-from rlvr_cli.core.step_figures import History
+from rlvr_cli.core.step_figures import History, held_out_row
 from rlvr_cli.core.text import printable
 from rlvr_cli.core.types import TOKEN_FIGURES
 from rlvr_cli.evaluation.picture import COLORS, as_svg
@@ -157,7 +157,7 @@ class _EvenSample:
 
 def page_data(sources: Sequence[Source], ablation: Findings | None = None) -> JsonObject:
     """Return all that the page shows, as JSON. The runs of an ablation are shown by their arms."""
-    histories = [source.metrics for source in sources]
+    histories = [source.curves for source in sources]
     glossary = _glossary(histories)
     without_tokens = _EvenSample(MOST_BYTES)
     with_tokens = _EvenSample(_TOKENS_SHARE * MOST_BYTES)
@@ -286,7 +286,8 @@ def _shares(fates: Mapping[int, Counter[str]]) -> JsonObject:
 def _columns(history: History, glossary: Iterable[str]) -> JsonObject:
     """Return the values of the metrics that have a curve or bound one, by metric."""
     columns = {}
-    rows = [figures.row for figures in history]
+    # A line that was read lacks what was measured after the last step.
+    rows = [{**figures.row, **held_out_row(figures.held_out)} for figures in history]
     for key in dict.fromkeys(key for row in rows for key in row):
         if key == "step" or key.replace("_low", "").replace("_high", "") in glossary:
             columns[key] = [row.get(key) for row in rows]

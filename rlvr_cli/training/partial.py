@@ -1,8 +1,9 @@
 """Partial rollouts: rounds end by a count of tokens, and responses go on after the update.
 
-In a round every response in flight gets up to `rollout.partial.tokens` more, and nothing else ends
-it: what is sampled depends on neither clocks nor processes. Problems are begun as responses end, so
-that as many are in flight as a step has. Groups are handed out in the order of their problems,
+In a round every response in flight gets up to `rollout.partial.tokens` more, in turns, and nothing
+else ends it: what is sampled depends on neither clocks nor processes. Between two turns problems
+are begun in the place of responses that ended, so that as many are in flight as a step has. Keys
+and values are computed again after an update. Groups are handed out in the order of their problems,
 however soon they ended, so short responses are not preferred.
 """
 
@@ -17,9 +18,12 @@ from rlvr_cli.core.step_figures import PartialFigures
 from rlvr_cli.core.types import Group, OpenGroup, Prompt, Unfinished
 from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.ranks.exchange import gather_shares
-from rlvr_cli.ranks.group import share, sum_values
+from rlvr_cli.ranks.group import share, sum_values, world
 from rlvr_cli.rollout.engines.base import CompletionStream
 from rlvr_cli.setup.session import Session
+
+_TURNS = 8
+"""Turns of a round: a place is empty for half a turn until another response begins there."""
 
 
 @dataclass
@@ -60,7 +64,6 @@ class InFlight:
         `on_group` hears of each group of a round when it is judged.
         """
         while len(self.groups) < count or None in [group.group for group in self.groups[:count]]:
-            self._begin_groups()
             self._sample_round(weight_version, on_group)
         taken = self.groups[:count]
         self.groups = self.groups[count:]
@@ -68,7 +71,9 @@ class InFlight:
         return draws, [group.group for group in taken if group.group is not None]
 
     def end_step(self) -> PartialFigures:
-        """Return the figures of the step."""
+        """Return the figures of the step. Drop its keys: a resumed run has none either, and the
+        update needs their memory."""
+        self.session.engine.drop_keys()
         self._count(unfinished=self._unfinished)
         return self.figures
 
@@ -93,31 +98,44 @@ class InFlight:
             self.groups.append(OpenGroup(place, problem, prompt, members))
 
     def _sample_round(self, weight_version: int, on_group: Callable[[Group], None]) -> None:
-        """Give every unfinished response its tokens, and judge the groups whose last one ended."""
+        """Give every unfinished response its tokens, in turns: between two of them others begin in
+        the place of those that have ended."""
+        tokens = self.session.plan.config.rollout.round_tokens
+        turn = -(-tokens // _TURNS)
+        for start in range(0, tokens, turn):
+            self._begin_groups()
+            self._take_turn(min(turn, tokens - start), weight_version, on_group)
+        self._count(rounds=1)
+
+    def _take_turn(
+        self, tokens: int, weight_version: int, on_group: Callable[[Group], None]
+    ) -> None:
+        """Give every unfinished response as many tokens, and judge the groups whose last one ended.
+
+        The groups of a process are the same from turn to turn, so that it has their keys.
+        """
         session = self.session
-        asked = [number for number, group in enumerate(self.groups) if group.group is None]
-        groups = [self.groups[number] for number in asked]
-        extended = list(share(groups))
+        extended = list(share(self.groups))
         tokens_before = sum(_tokens(group) for group in extended)
         judged = session.sampler.judge_some(
-            [group.prompt for group in groups],
-            self._extend(extended, weight_version),
+            [group.prompt for group in self.groups],
+            self._extend(extended, tokens, weight_version),
             session.rewarder,
             weight_version,
             on_group,
         )
-        tokens = sum(_tokens(group) for group in extended) - tokens_before
-        total = sum_values({"tokens": tokens})["tokens"]
-        self._count(rounds=1, tokens_decoded=round(total))
-        rows = open_groups_as_json(extended, self.prompts)
-        whole = open_groups_from_json(gather_shares(rows), self.prompts)
-        for index, number in enumerate(asked):
-            group = whole[index]
-            if index in judged:
-                group = replace(group, members=(), group=judged[index])
-            self.groups[number] = group
+        decoded = sum(_tokens(group) for group in extended) - tokens_before
+        self._count(tokens_decoded=round(sum_values({"tokens": decoded})["tokens"]))
+        if world() > 1:
+            rows = open_groups_as_json(extended, self.prompts)
+            extended = open_groups_from_json(gather_shares(rows), self.prompts)
+        self.groups = extended
+        for index, group in judged.items():
+            self.groups[index] = replace(extended[index], members=(), group=group)
 
-    def _extend(self, groups: list[OpenGroup], weight_version: int) -> CompletionStream:
+    def _extend(
+        self, groups: list[OpenGroup], tokens: int, weight_version: int
+    ) -> CompletionStream:
         """Extend the responses of these groups in place, and yield the completions of each group
         with its number once its last response has ended."""
         params = self.session.plan.training
@@ -129,9 +147,8 @@ class InFlight:
             assert isinstance(response, Unfinished)
             responses.append(response)
         for g, count in enumerate(lacking):
-            if not count:  # its last response was too old
+            if not count and groups[g].group is None:  # its last response was too old
                 yield g, groups[g].completions
-        tokens = self.session.plan.config.rollout.round_tokens
         with closing(self.session.engine.extend(responses, params, tokens)) as extensions:
             for r, more in extensions:
                 g, number = places[r]

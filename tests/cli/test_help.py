@@ -90,7 +90,24 @@ def test_help_has_the_defaults_of_the_command():
     assert "[default" not in message["train"]["limit"]
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "export", "show", "doctor"])
+@pytest.mark.parametrize("command", get_command(app).commands)
+def test_a_value_and_its_default_stand_whole_in_plain_help(command):
+    """`HERE[:THERE]` has both brackets, and click's own defaults are there too."""
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80"})
+    names = re.findall(r"^  (-\S+(?: \S+)*)", result.stdout, re.MULTILINE)
+    assert names
+    for name in names:
+        assert name.count("[") == name.count("]"), name
+    assert not re.search(r"[{}<]", result.stdout.partition("\n\nExamples:")[0])
+    for option in get_command(app).commands[command].params:
+        default = option.default
+        if isinstance(option.show_default, str):
+            default = f"({option.show_default})"
+        if isinstance(default, str | int) and not isinstance(default, bool):
+            assert f"[default: {default}]" in " ".join(result.stdout.split()), option.name
+
+
+@pytest.mark.parametrize("command", get_command(app).commands)
 def test_examples_come_first_and_fit_80_columns(command):
     result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "80", "NO_COLOR": "1"})
     text = get_command(app).commands[command].help

@@ -110,6 +110,57 @@ def test_a_script_is_read_with_its_variables_and_broken_lines(tmp_path):
     assert len([key for key in run.keys if not key.here.startswith("not in the run")]) == 3
 
 
+def test_a_script_computes_its_values_as_a_shell_does(tmp_path):
+    """Sums, defaults of variables, variables in variables and in lists. What it does not know
+    stays a text, for which a value is to be put in."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "longest=$((1024 * 3))\nbatch=${BATCH:-48}\nmini=$(( (batch - 16) / 4 ))\n"
+        'ROOT=${ROOT:-"${PWD}"}\nDATA=/data\na=$DATA/a.parquet\n'
+        "files=\"['$a', '$DATA/b.parquet']\"\n"
+        "ray job submit -- python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\\n"
+        '  data.max_response_length=${longest} data.train_files="$files" \\\n'
+        "  data.train_batch_size=${batch} actor_rollout_ref.actor.ppo_mini_batch_size=$mini \\\n"
+        "  reward_model.overlong_buffer.enable=True \\\n"
+        "  reward_model.overlong_buffer.len=$((longest / 2 % 1000)) \\\n"
+        "  actor_rollout_ref.rollout.n=$((2 ** 9)) actor_rollout_ref.model.path=${ROOT}/model\n"
+    )
+    run = translate(read_run(script))
+    assert run.settings["rollout.max_tokens"] == 3072
+    assert run.settings["rollout.prompts"] == 48
+    assert run.settings["algorithm.mini_batches"] == 6
+    assert run.settings["algorithm.overlong.cache"] == 536 / 3072
+    assert run.settings["data.source"] == ("/data/a.parquet", "/data/b.parquet")
+    here = {key.name.rpartition(".")[2]: key.here for key in run.keys}
+    assert "must be a whole number" in here["n"]
+    assert "put the value in" in here["path"]
+
+
+def test_a_script_of_trl_has_each_of_its_flags(tmp_path):
+    """Also those with `no` before them, and those that no program has. The launcher's are none."""
+    script = tmp_path / "run.sh"
+    script.write_text(
+        "accelerate launch --config_file zero2.yaml --num_processes 4 train.py --use_vllm \\\n"
+        "  --per_device_train_batch_size=8 --num_generations 16 --no_gradient_checkpointing \\\n"
+        "  --colour blue --flavour=sweet --max_steps 40\n"
+    )
+    run = translate(read_run(script))
+    assert run.settings["rollout.prompts"] == 2
+    assert run.settings["optim.checkpointing"] == "off"
+    assert run.settings["steps"] == 40
+    unknown = [key.name for key in run.keys if key.heading == "is not known"]
+    assert unknown == ["--colour", "--flavour"]
+    assert "--config_file" not in {key.name for key in run.keys}
+
+
+def test_references_that_grow_are_not_followed(tmp_path):
+    """Thirty variables that each name the one before ten times: 10^30 characters."""
+    lines = ["v0=x", *(f"v{i}={f'$v{i - 1}' * 10}" for i in range(1, 31))]
+    script = tmp_path / "run.sh"
+    script.write_text("\n".join([*lines, "python3 -m x algorithm.adv_estimator=grpo data.y=$v30"]))
+    assert len(str(read_run(script)["data.y"])) < 100_000
+
+
 def test_nested_sections_of_a_file_are_keys_of_their_own(tmp_path):
     file = tmp_path / "verl.yaml"
     file.write_text(

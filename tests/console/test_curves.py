@@ -42,12 +42,15 @@ def test_only_what_was_measured_is_drawn():
 @pytest.mark.parametrize(
     ("key", "values", "expected"),
     [
-        ("reward", (-1.0, -1.0), ["-0.5", "-1", "-1.5"]),
+        ("reward", (-1.0, -1.0), ["-0.5", "-0.75", "-1"]),
+        ("reward", (2.0, 2.0), ["2.5", "2", "1.5"]),
         ("reward", (0.1, 0.2), ["0.2", "0.15", "0.1"]),
         ("reward", (0.0, 3.0), ["3", "1.5", "0"]),
-        ("pass@1", (0.0, 0.0), ["0.5", "0", "-0.5"]),
+        ("pass@1", (0.0, 0.0), ["0.5", "0.25", "0"]),
+        ("mixed_share", (0.75, 0.75), ["1", "0.625", "0.25"]),
         ("pass@1", (0.25, 0.75), ["0.75", "0.5", "0.25"]),
         ("response_length", (10.0, 20.0), ["20", "15", "10"]),
+        ("pass@1", (0.15156, 0.15312), ["0.1531", "0.1523", "0.1516"]),
         ("entropy", (0.0, 0.0), ["0.5", "0", "-0.5"]),
     ],
 )
@@ -72,11 +75,12 @@ def test_numbers_of_any_size_are_drawn(step, value):
             assert len(drawn(rows(*values, key=key, first=step), width=60).splitlines()) == 9
 
 
-def test_held_out_points_and_the_best_are_marked():
+@pytest.mark.parametrize("width", [40, 60])
+def test_held_out_points_and_the_best_are_marked(width):
     history = rows(*[0.1] * 9, key="pass@1")
     for step, value in ((2, 0.3), (5, 0.9), (8, 0.6)):
         history[step - 1]["held_out_pass@1"] = value
-    title, *chart = drawn(history, width=60).splitlines()
+    title, *chart = drawn(history, width=width).splitlines()
     assert title.strip() == f"pass@1 (as sampled, {HELD_OUT} held out, {BEST} best)"
     assert "".join(chart).count(HELD_OUT) == 2
     assert "".join(chart).count(BEST) == 1
@@ -98,7 +102,8 @@ def test_every_held_out_set_has_a_curve_of_its_own_with_cons():
         row["held_out_pass@1/pass@1 of a long name"] = 0.6
         row["held_out_cons@k/b"] = 0.7
     curves = drawn(history, width=40)
-    titles = [f"held out: pass@1, {CONS} cons@k", "held out pass@1 of a lo…: pass@1"]
+    marked = f"pass@1 (as sampled, {HELD_OUT} held out, {BEST} best)"
+    titles = [marked, f"held out: pass@1, {CONS} cons@k", "held out pass@1 of a …: pass@1"]
     assert [line.strip() for line in curves.splitlines() if "held out" in line] == titles
     assert curves.count(CONS) == 2 + 1
     pair = drawn(history, history, width=40)

@@ -95,6 +95,7 @@ def test_the_figures_and_the_settings_in_words():
     assert next(iter(actual.row)) == "pass@1"
     item = measured(groups[:1], SamplingParams(1, 30), has_format=False)
     assert item.format_share is None
+    assert item.cons_at_k is None  # one vote
     assert item.settings.startswith("1 problem x 1 sample, temperature 1, top-p 1,")
 
 

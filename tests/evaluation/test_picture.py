@@ -80,6 +80,27 @@ def test_a_panel_alone_names_the_arms_that_are_in_it_and_what_is_shaded():
     assert "lowest to highest seed" not in as_svg(drawing(SEEDS, "entropy"))
 
 
+@pytest.mark.parametrize("panel", [None, "steps"])
+def test_many_arms_have_a_color_and_a_place_in_the_legend_each(panel):
+    """Twelve arms with names of 40 characters, of which three go into 1200, and one into 400."""
+    names = [f"{number:02d}_{'a' * 37}" for number in range(12)]
+    whole = drawing(dict.fromkeys(names, SEEDS["arm"]), "entropy", True)
+    figure = whole if panel is None else whole.only(panel)
+    assert len(set(figure.legend.values())) == 12
+    lengths = [len(column) for column in figure.legend_columns]
+    assert lengths == ([5, 4, 4] if panel is None else [13])
+    svg = as_svg(figure)
+    places = re.findall(r'<text x="(\d+)" y="(\d+)" fill=', svg)
+    assert len(set(places)) == len(places) == 13
+    assert max(int(y) for _, y in places) < figure.legend_height
+    assert f'viewBox="0 0 {400 * figure.columns} {figure.legend_height + 270 * figure.rows}"' in svg
+
+
+def test_one_seed_an_arm_has_nothing_shaded():
+    once = {arm: seeds[:1] for arm, seeds in SEEDS.items()}
+    assert "shaded" not in as_svg(drawing(once, "entropy", True))
+
+
 def test_what_is_measured_once_has_no_panel():
     once = {"base": [MeasuredRun(SEEDS["base"][0].measured, SEEDS["base"][0].steps[:1])]}
     assert [panel.name for panel in drawing(once, "entropy").panels] == [

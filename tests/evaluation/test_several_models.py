@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import invoke
+from conftest import invoke, refused
 
 from rlvr_cli.core.errors import UserError
 from rlvr_cli.data.packaged import packaged_golds, text_digest
@@ -76,6 +76,38 @@ def test_three_models_in_three_shapes_are_compared_in_all_pairs(three_files):
 def test_a_path_of_a_field_that_no_file_has_is_an_error_of_each(three_files):
     text = invoke("eval", "aime24", *three_files, "--field", "response=nowhere").stderr
     assert "a.jsonl:1: no nowhere, which --field response names" in text
+
+
+def test_a_file_has_fields_of_its_own(tmp_path):
+    """One file has the ids of the set, one its order, and one numbers in a column of its own."""
+    first = [{"id": id, "output": text} for id, text in reversed(answers(0.9))]
+    second = [{"texts": [text, text]} for _, text in answers(0.8)]
+    third = [{"no": n, "texts": text} for n, (_, text) in enumerate(answers(0.7))] * 2
+    files = [
+        write(tmp_path / "ids.jsonl", first),
+        write(tmp_path / "order.jsonl", second) + "::id=order::response=texts",
+        write(tmp_path / "numbers.jsonl", third) + "::response=texts::id=order:no",
+    ]
+    options = [part for file in files for part in ("--responses", file)]
+    report = json.loads(invoke("eval", "aime24", *options, "--format", "json").stdout)
+    shares = [result["pass@k"]["1"]["value"] for result in report["results"]]
+    assert shares == pytest.approx([0.9, 0.8, 0.7])
+    unordered = files[2].replace("order:", "")
+    text = invoke("eval", "aime24", "--responses", unordered).stderr
+    assert "Its 60 rows have 30 ids. If the file has the set's order: --field id=order:no," in text
+    assert "write it as NAME=path" in refused("eval", "--responses", f"{files[0]}::texts")
+
+
+def test_colons_in_the_name_of_a_file_are_no_field(tmp_path):
+    path = write(tmp_path / "a::b=c.jsonl", [])
+    for text in (path, f"A={path}"):
+        (source,) = response_sources([text])
+        assert (source.path, source.fields) == (path, {})
+
+
+def test_two_paths_of_one_field_are_refused():
+    text = refused("eval", "--responses", "r", "--field", "response=a", "--field", "response=b")
+    assert "response=a stands before it; for one file of --responses write FILE::response=b" in text
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """LoRA: what is merged is what is trained, without it the model is as before, and files keep it."""
 
+import json
 from copy import deepcopy
 
 import pytest
@@ -43,6 +44,24 @@ def adapted(family: str = "qwen2-tied", dtype: torch.dtype = torch.float64, **op
 def logits(model) -> torch.Tensor:
     with torch.no_grad():
         return model(input_ids=IDS).logits
+
+
+@pytest.mark.parametrize(
+    ("targets", "count"),
+    [
+        ("all-linear", 14),
+        (["v_proj", "up_proj", "q_proj", "o_proj", "k_proj", "gate_proj", "down_proj"], 7),
+        (["o_proj", "down_proj", "k_proj", "v_proj"], 4),
+    ],
+)
+def test_its_layers_are_stored_in_one_order(targets, count, tmp_path):
+    """Whichever order a set has in this process: a resumed run writes the bytes of an unbroken."""
+    model = adapted(targets=targets)
+    save_adapter_config(model, "base", tmp_path)
+    stored = json.loads((tmp_path / "adapter_config.json").read_text())
+    names = stored["target_modules"]
+    assert len(names) == count
+    assert names == sorted(names)
 
 
 @pytest.mark.parametrize("family", ["qwen2-tied", "qwen2-untied", "llama", "gpt2", "phi3"])

@@ -5,12 +5,15 @@ import shutil
 import socket
 import sys
 from copy import deepcopy
+from importlib.abc import MetaPathFinder
 from types import SimpleNamespace
 
 import pytest
 import torch
 from conftest import invoke, quantizes, refused
 from small_models import random_model, save_small_model
+from small_runs import repeatable
+from small_trainer import has_even, make_trainer, steps
 from torch.nn import Linear
 from transformers import AutoModelForCausalLM
 
@@ -128,12 +131,40 @@ def test_merged_weights_are_dequantized_and_what_the_adapter_adds():
     quantize(model)
     dequantized = {f"{name}.weight": layer.weight for name, layer in quantized_layers(model)}
     merged = dict(merged_parameters(learned_adapter(model)))
-    assert sorted(merged) == sorted(names)
+    assert list(merged) == names  # in this order a teacher is compared with the policy
     for name, layer in model.named_modules():
         if hasattr(layer, "lora_A"):
             added = layer.lora_B["default"].weight @ layer.lora_A["default"].weight
             weight = dequantized[f"{name}.weight"] + 2.0 * added
             assert torch.equal(merged[f"{name}.weight"], weight)
+
+
+@quantizes
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("algo=grpo", "algorithm.kl.reference={kind: iterative, every: 1}"),
+        ("algo=opd", "rollout.samples=1"),
+    ],
+    ids=["renewed reference", "teacher"],
+)
+def test_models_beside_the_policy_see_its_dequantized_weights(settings, tmp_path):
+    """A run on a base in NF4 is the run on the numbers that the base stands for, to the bit."""
+    plain = random_model()
+    quantize(plain)
+    dequantize(plain)
+    with_adapter = (*settings, "steps=2", "lora.rank=2", "optim.warmup_steps=0")
+    histories = []
+    adapters = []
+    for more, model in ((("lora.base=nf4",), random_model()), ((), plain)):
+        trainer = make_trainer(has_even, *with_adapter, *more, model=model)
+        history = steps(trainer, tmp_path / f"run-{len(histories)}")
+        histories.append([repeatable(row) for row in history])
+        adapters.append(dict(adapter_parameters(trainer.session.policy.model)))
+    assert histories[0] == histories[1]
+    assert all(row["grad_norm"] > 0 for row in histories[0])
+    for name, matrix in adapters[0].items():
+        assert torch.equal(matrix, adapters[1][name])
 
 
 @quantizes
@@ -185,11 +216,13 @@ def test_what_cannot_be_quantized_is_one_line_before_a_model_is_loaded(tmp_path,
     train = ("train", *SMALL, "--model")
     line = refused(*train, base, "--set", "lora.base=nf4")
     assert "lora.base nf4 without lora.rank" in line
-    for method in ("gptq", "awq", "bitsandbytes"):
+    for method in ("gptq", "awq", "bitsandbytes", "fp8", "compressed-tensors", "unnamed"):
         other = tmp_path / method
         shutil.copytree(base, other)
         config = json.loads((other / "config.json").read_text())
         config["quantization_config"] = {"quant_method": method, "bits": 4}
+        if method == "unnamed":
+            del config["quantization_config"]["quant_method"]
         (other / "config.json").write_text(json.dumps(config))
         line = refused(*train, other, *NF4)
         assert f"the weights of the model are quantized already ({method})" in line
@@ -199,13 +232,63 @@ def test_what_cannot_be_quantized_is_one_line_before_a_model_is_loaded(tmp_path,
     assert "GPT2LMHeadModel has no linear layer of the kind that bitsandbytes quantizes" in line
 
 
+class Faulty(MetaPathFinder):
+    """Let an import of bitsandbytes end with this error."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def find_spec(self, name, path, target=None):
+        if name.startswith("bitsandbytes"):
+            raise self.error
+
+
+def forget_bitsandbytes(monkeypatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("bitsandbytes")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
 @pytest.mark.parametrize(
     ("options", "setting"),
     [(NF4, "lora.base nf4"), (("--set", "optim.moments=8bit"), "optim.moments 8bit")],
 )
-def test_a_missing_library_is_one_line(options, setting, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (
+            ModuleNotFoundError("No module named 'bitsandbytes'", name="bitsandbytes"),
+            "bitsandbytes is not installed; pip install bitsandbytes",
+        ),
+        (
+            ModuleNotFoundError("No module named 'scipy'", name="scipy"),
+            "bitsandbytes cannot be imported (No module named 'scipy'); pip install --upgrade",
+        ),
+        (
+            OSError("libcudart.so.12: cannot open shared object file"),
+            "bitsandbytes cannot be imported (libcudart.so.12: cannot open shared object file); ",
+        ),
+        (
+            RuntimeError("CUDA Setup failed\nInspect the output"),
+            "bitsandbytes cannot be imported (CUDA Setup failed); pip install --upgrade bitsandb",
+        ),
+    ],
+    ids=["missing", "a part is missing", "no file in C", "no setup"],
+)
+def test_a_library_that_does_not_import_is_one_line(
+    options, setting, error, expected, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "bitsandbytes", None)
-    monkeypatch.delitem(sys.modules, "bitsandbytes.functional", raising=False)
-    line = refused("train", *SMALL, *options)
-    assert f"{setting}: bitsandbytes is not installed; pip install bitsandbytes" in line
+    forget_bitsandbytes(monkeypatch)
+    monkeypatch.setattr(sys, "meta_path", [Faulty(error), *sys.meta_path])
+    assert f"{setting}: {expected}" in refused("train", *SMALL, *options)
+
+
+@quantizes
+@pytest.mark.parametrize("removed", ["quantize_4bit", "quantize_blockwise"])
+def test_a_library_that_quantizes_otherwise_is_one_line(removed, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delattr(f"bitsandbytes.functional.{removed}")
+    line = refused("train", *SMALL, *NF4)
+    assert "lora.base nf4: bitsandbytes 0." in line
+    assert "cannot quantize here (module 'bitsandbytes.functional' has no attribute" in line
+    assert line.rstrip().endswith("pip install --upgrade bitsandbytes")

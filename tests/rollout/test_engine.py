@@ -429,13 +429,35 @@ def test_tokens_of_several_versions_have_the_logprobs_of_their_own(extending):
 def test_how_a_response_goes_on_depends_on_itself_alone(extending):
     engine = extending(make_model())
     first = extended(engine, begun(), 5, 0)
+    engine.drop_keys()
     second = extended(engine, first, 5, 0)
     for r in (0, 4, 11):
         assert extended(engine, [first[r]], 5, 0)[0].token_ids == second[r].token_ids
+    engine.drop_keys()
     assert extended(engine, first, 5, 0) == second  # and not on what was sampled meanwhile
     whole = run(engine, SamplingParams(3, 5))
     pieces = [[list(r.token_ids) for r in first[3 * p : 3 * p + 3]] for p in range(4)]
     assert pieces == [ids(whole)[p] for p in range(4)]
+
+
+def test_keys_of_the_call_before_change_nothing_but_rounding(extending):
+    """Responses end at different lengths, others begin in their places, and a longer prompt
+    than any context: with keys that are kept and with keys that are computed again."""
+    sampled = []
+    for drops in (False, True):
+        engine = extending(make_model())
+        engine.drop_keys()
+        responses = begun()[:7]
+        for batch in ([], [0], [8, 9], [], [10, 7, 11]):
+            responses += [begun()[r] for r in batch]
+            responses = extended(engine, responses, 4, 0)
+            if drops:
+                engine.drop_keys()
+        sampled.append(sorted(responses, key=lambda response: response.seed))
+    for kept, computed in zip(*sampled, strict=True):
+        assert kept.token_ids == computed.token_ids
+        assert kept.logprobs == pytest.approx(computed.logprobs, abs=1e-4)
+    assert len({response.position for response in sampled[0]}) > 2
 
 
 def test_a_response_ends_at_its_longest_length_however_it_is_cut(extending):

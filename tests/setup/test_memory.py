@@ -5,6 +5,7 @@ import math
 import re
 import sys
 from dataclasses import replace
+from itertools import product
 from types import SimpleNamespace
 
 import memory as table  # benchmarks/memory.py
@@ -68,17 +69,21 @@ def stored_by(layer: torch.nn.Module) -> list[dict[int, int]]:
     return passes
 
 
+BITS_8 = ("optim.moments=8bit",)
+BITS_4 = ("lora.rank=2", "lora.base=nf4")
+
+
 @pytest.mark.parametrize(
-    "more",
+    ("name", "more"),
     [
-        (),
-        ("lora.rank=32",),
-        ("lora.rank=2",),
-        pytest.param(("optim.moments=8bit",), marks=quantizes),
-        pytest.param(("lora.rank=2", "lora.base=nf4"), marks=quantizes),
+        *product(("2M", "8M"), ((), ("lora.rank=32",), ("lora.rank=2",))),
+        *(pytest.param("2M", more, marks=quantizes) for more in (BITS_8, BITS_4)),
+        *(
+            pytest.param("8M", more, marks=[quantizes, pytest.mark.slow])
+            for more in (BITS_8, BITS_4)
+        ),
     ],
 )
-@pytest.mark.parametrize("name", ["2M", "8M"])
 def test_an_update_allocates_what_is_predicted(name, more):
     """Weights, moments and gradients to the byte, and what a layer stores within a tenth."""
     tokens = 512
@@ -219,7 +224,7 @@ def test_each_part_by_hand():
     assert "gradients" not in offloaded.updating
 
 
-def test_a_base_in_nf4_by_hand():
+def test_a_base_in_nf4_by_hand(monkeypatch):
     """600 of 1000 weights take half a byte each, and 64 of them share a scale of 4 bytes. An engine
     holds 1000 dequantized ones if they fit, else the 400 others."""
     model = replace(TINY, quantizable=600, largest_quantizable=200)
@@ -231,6 +236,11 @@ def test_a_base_in_nf4_by_hand():
     assert stages["backward through the last layer"]["a dequantized weight"] == 4 * 200
     small = Machine("cpu", need.peak - 1, need.peak - 1)
     assert Memory(model, small).needed(config).always["the engine's weights"] == 4 * 400
+    for module in (memory, group):
+        monkeypatch.setattr(module, "world", lambda: 4)
+    # A process has a quarter of the others, and all of the codes.
+    quarter = Memory(model, CPU).needed(config)
+    assert quarter.always["weights"] == 400 + 600 // 2 + 4 * 600 // 64
 
 
 def test_layers_that_are_computed_again_store_their_inputs():

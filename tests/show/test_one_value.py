@@ -37,7 +37,7 @@ def kept(run: Path) -> list[tuple[str, float]]:
     page = page_data([open_source(run)])
     columns = page["runs"][0]["metrics"]
     steps = zip(columns["step"], columns[MEASURED], strict=True)
-    values += [(f"at step {step}", value) for step, value in steps]
+    values += [(f"at step {step}" if step else "before training", value) for step, value in steps]
     summary = json.loads((run / "summary.json").read_text())
     best = summary["best"]
     values += [(f"at step {best['step']}", best["pass@1"])]

@@ -31,8 +31,10 @@ def without_names(value: object) -> str:
 def test_the_figures_are_those_of_the_files(tmp_path):
     data = page_data([open_source(made_run(tmp_path / "run"))])
     (run,) = data["runs"]
-    assert run["metrics"]["step"] == [1, 2]
-    assert run["metrics"]["reward"] == [-0.65, -0.55]
+    assert run["metrics"]["step"] == [0, 1, 2]  # 0 is what was measured before training
+    assert run["metrics"]["reward"] == [None, -0.65, -0.55]
+    before, _, after = run["metrics"]["held_out_pass@1"]
+    assert (before, after) == (0.0, 1.0)
     shares = run["fates"]["shares"]  # 10 + 11 + 12 + 13 tokens in each group
     assert (shares["trained"], shares["dropped, all wrong"]) == ([0.5, 0.5], [0.5, 0.5])
     names = ("group", "sample", "verdict", "n_tokens", "reward", "advantage")
@@ -83,8 +85,8 @@ def test_a_held_out_set_is_a_curve_with_its_interval(tmp_path):
     data = page_data([open_source(run)])
     metrics = data["runs"][0]["metrics"]
     curves = list(data["glossary"])
-    assert metrics["held_out_pass@1/b"] == [None, 0.5]
-    assert metrics["held_out_pass@1_low/b"] == [None, 0.4]
+    assert metrics["held_out_pass@1/b"] == [None, None, 0.5]
+    assert metrics["held_out_pass@1_low/b"] == [None, None, 0.4]
     assert curves[2:4] == ["held_out_pass@1", "held_out_pass@1/b"]
     assert curves[4:6] == ["held_out_cons@k", "held_out_cons@k/b"]
     assert data["glossary"]["held_out_pass@1/b"].startswith("b pass@1 on problems")

@@ -78,22 +78,19 @@ def test_groups_train_in_the_order_of_their_problems_however_soon_they_ended():
     still = ("algo=grpo", "steps=6", "optim.lr=0", "rollout.max_tokens=14")
     whole = [result.sampled for result in started(*still).train_steps()]
     trainer = started(*still, *PARTIAL)
-    begun = trainer.order.draw
-    room = []
-
-    def draw(count: int):
-        room.append(sum(len(group.unfinished) for group in trainer.in_flight.groups) + 4 * count)
-        return begun(count)
-
-    trainer.order.draw = draw
     in_rounds = []
     out_of_order = 0
     for result in trainer.train_steps():
         in_rounds.append(result.sampled)
-        ended = [group.group is not None for group in trainer.in_flight.groups]
+        groups = trainer.in_flight.groups
+        ended = [group.group is not None for group in groups]
         out_of_order += ended != sorted(ended, reverse=True)
+        members = chain.from_iterable(group.members for group in groups)
+        begun = [m for m in members if isinstance(m, Unfinished) and m.position]
+        assert result.figures.partial.unfinished == len(begun)
+        assert len(begun) <= 3 * 4  # never more in flight than a step has
+        assert result.figures.partial.tokens_decoded <= 3 * 4 * 2 * result.figures.partial.rounds
     assert out_of_order > 0  # groups did end before earlier ones
-    assert max(room) <= 3 * 4  # never more in flight than a step has
     for expected, actual in zip(whole, in_rounds, strict=True):
         assert [group.prompt.problem.id for group in actual] == [
             group.prompt.problem.id for group in expected
@@ -180,6 +177,15 @@ def test_a_response_that_is_too_old_is_cut_off_or_dropped_and_counted(too_old):
         assert [r.sample for r in group.rollouts] == list(range(len(group.rollouts)))
 
 
+def test_no_keys_outlive_a_step():
+    """A step without a signal pushes no weights, and a resumed run has no keys."""
+    trainer = started(*GRPO, "rollout.partial.tokens=4")
+    trainer.in_flight.take(3, 0, lambda group: None)
+    assert trainer.session.engine._kept is not None
+    trainer.in_flight.end_step()
+    assert trainer.session.engine._kept is None
+
+
 def test_a_group_whose_responses_are_all_dropped_makes_room():
     trainer = started(*GRPO, "rollout.partial.too_old=drop")
     prompt = trainer.prompts[0]
@@ -248,7 +254,10 @@ def test_the_versions_of_a_response_stand_in_its_row_and_in_its_samples():
         (("rollout.partial.age=0",), "rollout.partial.age"),
         (("rollout.partial.tokens=0",), "rollout.partial.tokens"),
         (("rollout.partial.too_old=wait",), "rollout.partial.too_old"),
-        (("rollout.partial=maybe",), "choose from on, none"),
+        (("rollout.partial=maybe",), "choose from on, off"),
+        (("rollout.partial=true",), "choose from on, off"),
+        (("rollout.partial=1",), "choose from on, off"),
+        (("rollout.partial=of",), "choose from on, off"),
     ],
 )
 def test_what_does_not_fit_is_one_line(settings, message):

@@ -64,13 +64,16 @@ class Engine:
         """Yield (index, its next tokens) of every response as it has them, in any order.
 
         They are `tokens` more at most, and `params.max_tokens` in all. Each depends on the response
-        alone: keys and values are computed again, and its random stream goes on at its position.
-        Raises UserError as `generate` does.
+        alone: its random stream goes on at its position. Keys and values of the call before may be
+        used, until `drop_keys`, and others are computed. Raises UserError as `generate` does.
         """
         raise NotImplementedError
 
     def rely_on(self, servers: Collection[str]) -> None:
         """Sample from these servers alone until the next `sync_weights`, if servers sample."""
+
+    def drop_keys(self) -> None:
+        """Drop keys and values of earlier responses, which old weights computed."""
 
     def sync_weights(self, named_parameters: NamedTensors) -> None:
         """Copy the trainer's weights. Call this only while nothing is being generated."""

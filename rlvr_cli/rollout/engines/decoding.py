@@ -96,6 +96,12 @@ class GroupLayer(CacheLayerMixin):
             self.memory = tuple(grown)
         self.keys, self.values = (states[:, :, :capacity] for states in self.memory)
 
+    def add_rows(self, count: int) -> None:
+        """Append rows of zeros."""
+        capacity = self.keys.shape[2]
+        self.memory = tuple(F.pad(states, (0, 0, 0, 0, 0, 0, 0, count)) for states in self.memory)
+        self.keys, self.values = (states[:, :, :capacity] for states in self.memory)
+
     def move(self, rows: Tensor, places: Tensor, count: int) -> None:
         """Move rows to these places, and keep the first `count` rows."""
         for states in (self.keys, self.values):
@@ -145,7 +151,7 @@ class GroupCache(Cache):
         """
         if lengths.is_cuda:
             self.room = -(-(self.get_seq_length() + max_tokens) // 8) * 8
-        capacity = self._wider()
+        capacity = self._wider(self.get_seq_length())
         for layer in self.layers:
             layer.grow(capacity, rows, self.room)
         is_token = torch.arange(capacity, device=lengths.device) < lengths[rows, None]
@@ -155,17 +161,40 @@ class GroupCache(Cache):
     def open(self) -> Tensor:
         """Let every row see the position that comes next, and return the bias of all positions."""
         length = self.get_seq_length()
-        if length == self.bias.shape[1]:
-            capacity = self._wider()
-            for layer in self.layers:
-                layer.grow(capacity)
-            self.bias = F.pad(self.bias, (0, capacity - length), value=-torch.inf)
+        self._make_room(length)
         self.bias[:, length] = 0
         return self.bias
 
-    def _wider(self) -> int:
-        """Return a capacity beyond the positions that are filled."""
-        length: int = self.get_seq_length()
+    def put(self, places: Tensor, joining: "GroupCache", rows: int) -> None:
+        """Put the rows of another cache into these places of `rows`, to go on with the others.
+
+        Where it has more positions, those of the others are left empty.
+        """
+        length = joining.get_seq_length()
+        self._make_room(length)
+        added = rows - len(self.bias)
+        if added > 0:
+            self.bias = F.pad(self.bias, (0, 0, 0, added), value=-torch.inf)
+            for layer in self.layers:
+                layer.add_rows(added)
+        self.bias[places] = -torch.inf
+        self.bias[places, :length] = joining.bias[:, :length]
+        for layer, joining_layer in zip(self.layers, joining.layers, strict=True):
+            layer.keys[places, :, :length] = joining_layer.keys[:, :, :length]
+            layer.values[places, :, :length] = joining_layer.values[:, :, :length]
+            layer.length = max(layer.length, length)
+
+    def _make_room(self, position: int) -> None:
+        """Grow until there is room for this position."""
+        capacity = self.bias.shape[1]
+        if position >= capacity:
+            wider = self._wider(position)
+            for layer in self.layers:
+                layer.grow(wider)
+            self.bias = F.pad(self.bias, (0, wider - capacity), value=-torch.inf)
+
+    def _wider(self, length: int) -> int:
+        """Return a capacity beyond this number of positions."""
         if not self.room:
             return length + _GROWTH
         return min(self.room, (length // _SLAB + 1) * _SLAB)

@@ -206,8 +206,6 @@ class VllmEngine(Engine):
         seed is a function of the response's and its position.
         """
         refuse_responses(responses, params.max_tokens, self.context)
-        # Keys that decoding left differ from computed ones by rounding, and a resumed run has none.
-        self._drop_keys()
         requests = []
         for response in responses:
             limit = min(tokens, params.max_tokens - response.position)
@@ -275,9 +273,9 @@ class VllmEngine(Engine):
             self.llm.wake_up(tags=["weights"])
         weights = self._weights.of(named_parameters)
         self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": weights})
-        self._drop_keys()
+        self.drop_keys()
 
-    def _drop_keys(self) -> None:
+    def drop_keys(self) -> None:
         """Drop keys and values of earlier responses."""
         if not self.llm.reset_prefix_cache():
             raise RuntimeError("keys were dropped while responses were being generated")
