@@ -17,6 +17,7 @@ import argparse
 import json
 import shutil
 import statistics
+from contextlib import suppress
 from pathlib import Path
 
 from trl_learning import write_problems
@@ -49,7 +50,7 @@ PROMPTS = {"basic_arithmetic": "{problem} Reply with the answer only."}
 """The prompts of problems that are not asked as they are."""
 
 
-class BudgetSpent(Exception):
+class BudgetSpentError(Exception):
     """Ends a run whose next step would pass the budget."""
 
 
@@ -62,12 +63,12 @@ class Budget:
         self.steps = 0
 
     def __call__(self, metrics: dict, groups: list) -> None:
-        """Count a step. Raises BudgetSpent if another one as long would pass the limit."""
+        """Count a step. Raises BudgetSpentError if another one as long would pass the limit."""
         step_s = metrics["seconds_processor"]
         self.used_s += step_s
         self.steps += 1
         if self.used_s + step_s > self.limit_s:
-            raise BudgetSpent
+            raise BudgetSpentError
 
 
 def train_within(
@@ -75,7 +76,7 @@ def train_within(
 ) -> Budget:
     """Train an arm until the budget is spent, and return what was used."""
     budget = Budget(limit_s)
-    try:
+    with suppress(BudgetSpentError):
         train(
             str(directory / "train.jsonl"),
             config=ROOT / "recipes" / "smollm2.yaml",
@@ -87,8 +88,6 @@ def train_within(
             out=out,
             on_step=budget,
         )
-    except BudgetSpent:
-        pass
     return budget
 
 

@@ -304,11 +304,11 @@ def test_a_run_of_02_is_read_unless_a_removed_setting_decided_something(tmp_path
     assert sorted(keys) == ["algo", "algorithm.kl", "eval.limit"]
     assert resolve(run_layer(tmp_path, "--from")).eval.limit == 7
     stored.write_text("algo: dapo\neval: {votes: all}\n")
-    with pytest.raises(UserError, match="eval.votes: it was removed"):
+    with pytest.raises(UserError, match=r"eval\.votes: it was removed"):
         resolve(run_layer(tmp_path, "--from"))
     typed = tmp_path / "typed.yaml"
     typed.write_text("eval: {votes: valid}\n")
-    with pytest.raises(UserError, match="eval.votes: it was removed"):
+    with pytest.raises(UserError, match=r"eval\.votes: it was removed"):
         resolve(yaml_layer(typed))
 
 
