@@ -40,6 +40,13 @@ ARMS: dict[str, dict[str, object]] = {
 }
 """What each arm changes in the recipe, which has 8 prompts x 8 samples and one update a batch.
 `data.rest` is none of them: in five minutes no problem comes a second time."""
+WITHOUT_EXTRAS = {
+    "eval.source": None,
+    "checkpoint.every": 1000,
+    "checkpoint.minutes": 1000,
+    "threads": 1,
+}
+"""Nothing is measured or saved while a run trains."""
 SOURCES = {
     "additions": None,
     "chain_sum": "gym:chain_sum?min_terms=2&max_terms=2&min_digits=1&max_digits=2",
@@ -84,7 +91,7 @@ def train_within(
             seed=seed,
             prompt=prompt,
             steps=1000,
-            set={"eval.source": None, "checkpoint.every": 1000, "threads": 1, **ARMS[arm]},
+            set={**WITHOUT_EXTRAS, **ARMS[arm]},
             out=out,
             on_step=budget,
         )
