@@ -5,6 +5,8 @@ VLLM_VENV ?= .venv-vllm
 LOWEST_VENV ?= .venv-lowest
 HIGHEST_VENV ?= .venv-highest
 BIN := $(VENV)/bin
+# Half a point below the 96.9 % of version 0.3.0.
+COVERAGE_FLOOR ?= 96.4
 # Draws the third of the hostile tables that `test` runs; with `TESTS_SEED=N make test` it is the same.
 TESTS_SEED ?= $(shell date +%s)
 export TESTS_SEED := $(TESTS_SEED)
@@ -52,9 +54,10 @@ test-slow: $(VENV)/installed-dev
 
 test-all: test test-slow
 
-# `test`, and the share of the statements that it runs. A line that ran is not a line that is tested: `mutants` tells.
+# `test`, and the share of the statements that it runs, which may not fall below the floor. A line that ran is not a line
+# that is tested: `mutants` tells.
 coverage: $(VENV)/installed-dev
-	$(PYTEST) --cov rlvr_cli --cov verifiers --cov-report term:skip-covered
+	$(PYTEST) --cov rlvr_cli --cov verifiers --cov-report term:skip-covered --cov-fail-under=$(COVERAGE_FLOOR)
 
 # The wheel in build/wheel, installed alone into a fresh environment, where two commands run outside of this clone.
 try-wheel: $(VENV)/installed-dev

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from rlvr_cli.api import Run, evaluate, sample, train
     from rlvr_cli.core.errors import EngineError, RunStoppedError, UserError
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["EngineError", "Run", "RunStoppedError", "UserError", "evaluate", "sample", "train"]
 _PLACES = {
     "EngineError": "rlvr_cli.core.errors",

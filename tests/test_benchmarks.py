@@ -14,6 +14,7 @@ import pytest
 import smollm
 from small_runs import made_figures
 
+from rlvr_cli.config import resolve, set_layer
 from rlvr_cli.evaluation.curves import AXES, MeasuredRun, Point, mean_of
 from rlvr_cli.evaluation.picture import picture
 
@@ -136,6 +137,33 @@ def test_a_step_without_an_update_has_no_entropy():
     run = MeasuredRun([], steps)
     assert mean_of(run, "entropy", 1, 6) == pytest.approx(0.2)
     assert mean_of(run, "entropy", 2, 6) is None
+
+
+def test_a_run_of_five_minutes_ends_before_the_step_that_would_pass_them():
+    """100, 80 and 90 seconds: after 270 another 90 would pass 300."""
+    five_minutes = benchmark("five_minutes")
+    budget = five_minutes.Budget(300.0)
+    budget({"seconds_processor": 100.0}, [])
+    budget({"seconds_processor": 80.0}, [])
+    with pytest.raises(five_minutes.BudgetSpentError):
+        budget({"seconds_processor": 90.0}, [])
+    assert (budget.steps, budget.used_s) == (3, 270.0)
+
+
+def test_recipes_of_five_minutes_are_settings_and_the_best_stands_first(tmp_path):
+    five_minutes = benchmark("five_minutes")
+    for changes in five_minutes.ARMS.values():
+        resolve(set_layer({"algo": "dr_grpo", **changes}))
+    (tmp_path / "additions").mkdir()
+    for arm, seed, value in (("recipe", 0, 0.4), ("recipe", 1, 0.6), ("lora", 0, 0.7)):
+        figure = {"value": value, "interval": [value - 0.1, value + 0.1]}
+        row = {"arm": arm, "seed": seed, "steps": 9, "seconds": 290.4, "pass@1": figure}
+        (tmp_path / "additions" / f"{arm}-{seed}.json").write_text(json.dumps(row))
+    assert five_minutes.table(tmp_path)[2:] == [
+        "| additions | lora | 0 | 9 | 290 | 0.700 [0.600, 0.800] | 0.700 |",
+        "| additions | recipe | 0, 1 | 9, 9 | 290, 290 | "
+        "0.400 [0.300, 0.500], 0.600 [0.500, 0.700] | 0.500 |",
+    ]
 
 
 def test_a_picture_of_a_claim_is_small_and_well_formed():

@@ -15,8 +15,12 @@ from conftest import invoke
 from typer.main import get_command
 
 import rlvr_cli
+import verifiers
 from rlvr_cli.cli.main import app
 from rlvr_cli.config import resolve, set_layer
+from rlvr_cli.core.settings import ENTRY_POINTS
+from rlvr_cli.data.rows import ROW_VERSION
+from rlvr_cli.rewards.functions import GROUP
 
 ROOT = Path(rlvr_cli.__file__).parents[1]
 PAGES = [
@@ -201,6 +205,18 @@ def test_each_term_of_the_objectives_names_a_function_that_is_there():
     assert len(named) == 10
     for module, name in named:
         assert hasattr(importlib.import_module(f"rlvr_cli.algorithm.{module}"), name), name
+
+
+def test_what_is_called_stable_is_there():
+    page = (ROOT / "docs" / "stability.md").read_text()
+    assert set(re.findall(r"`(rlvr\.\w+)`", page)) == {GROUP, *ENTRY_POINTS.values()}
+    assert f"`row_version` ({ROW_VERSION})" in page
+    assert f"stable within {rlvr_cli.__version__.rpartition('.')[0]} |" in page
+    (python,) = re.findall(r"^\| Python \| (.*) \|$", page, re.MULTILINE)
+    functions, _, judging = python.partition("`verify`")
+    assert set(re.findall(r"`(\w+)`", functions)) <= set(rlvr_cli.__all__)
+    assert "`Attempt`" in judging
+    assert {"verify", "Attempt"} <= set(verifiers.__all__)
 
 
 def test_the_recipes_named_in_the_pages_are_there():

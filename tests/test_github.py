@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,20 @@ def test_the_jobs_run_every_stage_of_the_local_ci():
     assert coverage[1].startswith(
         "$(PYTEST) --cov"
     )  # else the Python that runs it would miss tests
+
+
+def test_a_python_is_claimed_once_the_workflow_needs_it():
+    """What runs on trial may fail without a word to those who install the package."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    claimed = [item.rpartition(" ")[2] for item in project["classifiers"] if "Python :: 3" in item]
+    quick = load(GITHUB / "workflows" / "ci.yml")["jobs"]["quick"]
+    runs = matrix_values(quick)
+    needed = [run for run in runs if run.get("trial") != "yes"]
+    assert [run["python"] for run in needed] == claimed
+    assert {run["system"] for run in needed} == {"ubuntu-latest"}
+    trials = {(run["system"], run["python"]) for run in runs if run not in needed}
+    assert trials == {("ubuntu-latest", "3.14"), ("macos-latest", "3.13")}
+    assert quick["continue-on-error"] == "${{ matrix.trial == 'yes' }}"
 
 
 def test_a_release_needs_the_version_as_its_tag_and_publishes_without_a_password():

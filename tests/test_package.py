@@ -67,7 +67,7 @@ def test_a_run_works_from_the_unpacked_wheel_outside_of_the_clone(wheel, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
 def test_a_newer_python_compiles_all_and_runs_the_verifiers(version, wheel, tmp_path):
     """torch for another Python is gigabytes: the verifiers are run, the rest is compiled."""
     python = f"python{version}"

@@ -53,6 +53,8 @@ choose them."""
 
 _URLS = ("server.endpoint", "servers.urls")
 """Settings whose URLs are stored and shown, and may have no key."""
+_WITHOUT_EFFECT = [("eval.votes", "valid")]
+"""Removed settings that runs of 0.2 have stored, with the value that is the only one now."""
 LORA_RATE = 10.0
 """The learning rate of an adapter, divided by that of all weights (Schulman et al. 2025)."""
 
@@ -127,7 +129,8 @@ def run_layer(run: Path, option: str) -> list[Assignment]:
     file = run / "config.yaml"
     if not file.is_file():
         raise UserError(f"{option} {run}: no config.yaml in it; give the directory of a run")
-    return [_without_key(assignment) for assignment in yaml_layer(file, str(file))]
+    stored = yaml_layer(file, str(file))
+    return [_without_key(item) for item in stored if item[:2] not in _WITHOUT_EFFECT]
 
 
 def _without_key(assignment: Assignment) -> Assignment:

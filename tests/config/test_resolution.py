@@ -296,6 +296,22 @@ def test_a_key_in_the_endpoint_is_refused_wherever_it_is_given_and_not_shown(url
         assert "cret" not in str(refused.value)
 
 
+def test_a_run_of_02_is_read_unless_a_removed_setting_decided_something(tmp_path):
+    """`eval.votes: valid` stands in every one of them, and is what `rlvr eval` does today."""
+    stored = tmp_path / "config.yaml"
+    stored.write_text("algo: dapo\nalgorithm: {kl: null}\neval: {limit: 7, votes: valid}\n")
+    keys = [assignment.key for assignment in run_layer(tmp_path, "--from")]
+    assert sorted(keys) == ["algo", "algorithm.kl", "eval.limit"]
+    assert resolve(run_layer(tmp_path, "--from")).eval.limit == 7
+    stored.write_text("algo: dapo\neval: {votes: all}\n")
+    with pytest.raises(UserError, match=r"eval\.votes: it was removed"):
+        resolve(run_layer(tmp_path, "--from"))
+    typed = tmp_path / "typed.yaml"
+    typed.write_text("eval: {votes: valid}\n")
+    with pytest.raises(UserError, match=r"eval\.votes: it was removed"):
+        resolve(yaml_layer(typed))
+
+
 def test_a_stored_key_in_the_endpoint_is_left_out_and_said(tmp_path, capsys):
     (tmp_path / "config.yaml").write_text("server: {endpoint: 'https://me:secret@host/v1'}\n")
     assert resolve(run_layer(tmp_path, "show")).server.endpoint == "https://host/v1"
