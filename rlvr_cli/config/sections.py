@@ -156,9 +156,9 @@ class RolloutConfig(Section):
     """Whether unfinished responses go on after the update (`on`). None means that a step waits for
     its longest response."""
     ahead: int = setting(0, flag="--ahead", with_model=False, in_old_runs=0, ge=0, le=1)
-    """Steps by which sampling is ahead of training. 1 means that the batch of a step is sampled
-    while the step before trains, by the weights from before that update. Servers then sample beside
-    the update. An engine of this machine takes turns with it and gains nothing."""
+    """Steps by which sampling is ahead of training. With 1 the batch of step k + 1 is sampled while
+    step k trains, with the weights from before that update. Servers then sample during the update.
+    An engine of this machine takes turns with it and gains nothing."""
     kv_budget_mb: int | None = setting(None, read_by=SAMPLING, with_model=False, ge=1)
     """Memory for keys and values of a batch, in MiB. None means 1024 on a CPU, and on a GPU what
     `gpu_share` and the rest of the run leave. vLLM on a GPU uses `gpu_share` instead."""

@@ -19,7 +19,7 @@ NONE = "none"
 """The word for an optional choice that is not made. YAML's null means the same."""
 ON = "on"
 OFF = "off"
-"""The word that stands for `NONE` beside `ON`."""
+"""The word for `NONE` in a setting that can be `ON`."""
 Command = Literal["train", "eval", "sample", "responses"]
 """A reader of settings. `responses` is `rlvr eval --responses`, which has the flags of eval."""
 
@@ -270,7 +270,7 @@ def settings_of(
 
 
 def none_word(words: Collection[str]) -> str:
-    """Return the word that messages use for no choice, beside these."""
+    """Return the word that messages use for no choice, in a setting with these choices."""
     return OFF if ON in words else NONE
 
 

@@ -129,8 +129,8 @@ class ResponseFile:
 
 
 def response_sources(texts: Sequence[str]) -> list[ResponseSource]:
-    """Read files that are written as `FILE` or `NAME=FILE`, with `::FIELD=path` behind for each
-    field of this file alone.
+    """Read files that are written as `FILE` or `NAME=FILE`. `::FIELD=path` after it names a field
+    of this file alone.
 
     A file whose name has an equals sign or colons is that file. Raises UserError if a file is named
     twice, also by a link or another path.

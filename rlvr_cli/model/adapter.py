@@ -120,7 +120,7 @@ def merged_parameters(model: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def _full_weights(model: Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield all parameters in their order, quantized weights as the numbers they stand for."""
+    """Yield all parameters in their order, quantized weights as dequantized numbers."""
     shared = set[int]()
     for place, module in model.named_modules():
         if isinstance(module, NF4Linear):

@@ -190,8 +190,8 @@ def _filled(text: str, values: Mapping[str, object]) -> str:
 
 
 def _number_of(node: ast.expr, values: Mapping[str, object]) -> int:
-    """Return what a shell computes. Raises KeyError, ValueError or ZeroDivisionError if it is no
-    sum of whole numbers and names."""
+    """Return what a shell computes. Raises KeyError, ValueError or ZeroDivisionError if there is
+    anything but whole numbers, names and operators."""
     match node:
         case ast.Constant(value=int(number)):
             return number
@@ -222,7 +222,7 @@ def _read_script(file: Path, text: str) -> dict[str, object]:
 
 
 def _unknown_flags(words: Sequence[str]) -> dict[str, object]:
-    """Return the flags behind the name of a Python file, which no program of the table has."""
+    """Return the flags after the name of a Python file that is not a program of the table."""
     flags: dict[str, object] = {}
     scripts = [place for place, word in enumerate(words) if word.endswith(".py")]
     for word in words[scripts[0] :] if scripts else ():

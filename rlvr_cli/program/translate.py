@@ -359,7 +359,7 @@ class _Translator:
 
     def _keys_of_defaults(self) -> list[TranslatedKey]:
         """Return a row for each default that makes a difference or is not there, and drop the
-        settings of those that make none."""
+        settings of defaults that change nothing."""
         expected = self._resolved(self.settings)
         keys = {}
         for setting, name in self.from_defaults.items():

@@ -367,8 +367,8 @@ class Memory:
         return "take a smaller model, or lower --prompts, -n or --max-tokens"
 
     def fits_host(self, config: Config) -> bool:
-        """Return whether the host's memory beside a GPU holds what is needed there, if it is
-        known."""
+        """Return whether the host of a GPU has the memory that is needed there. Unknown memory is
+        enough."""
         host = self.machine.host
         return host is None or sum(self.needed_on_host(config).values()) <= host
 

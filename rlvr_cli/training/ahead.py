@@ -1,7 +1,7 @@
 """One step ahead (`rollout.ahead`): while a step trains, the batch of the next one is sampled.
 
 Both use the weights from before the update: the lag is fixed, and nothing is dropped. That batch is
-part of the checkpoint. Servers sample in a thread, beside the update. An engine of this process
+part of the checkpoint. Servers sample in a thread, during the update. An engine of this process
 takes turns with it, with the same tokens. A probe in each step proves that the engine samples with
 the trainer's weights, while the trainer still has them.
 """
@@ -131,11 +131,11 @@ def sample_probe(
     weight_version: int,
     servers: int,
 ) -> list[Group]:
-    """Have the engine go on from the middles of the batch's responses for a few tokens.
+    """Have the engine continue responses of the batch from their middles for a few tokens.
 
-    There the weights have just changed. Return a group of one response for each context, judged as
-    0 so that it counts as a row. Each of so many `servers`, and each process, gets one at least.
-    Servers that answer no context sample nothing until the next push.
+    There the weights have just changed. Return a group of one response for each context, with a
+    reward of 0 so that it counts as a row. Each server and each process gets a context at least.
+    A server that answers no context samples nothing until the next push.
     """
     groups = batch.groups or batch.sampled
     rollouts = [rollout for group in groups for rollout in group.rollouts]

@@ -71,7 +71,7 @@ class InFlight:
         return draws, [group.group for group in taken if group.group is not None]
 
     def end_step(self) -> PartialFigures:
-        """Return the figures of the step. Drop its keys: a resumed run has none either, and the
+        """Return the figures of the step. Drop its keys: a resumed run begins without keys, and the
         update needs their memory."""
         self.session.engine.drop_keys()
         self._count(unfinished=self._unfinished)

@@ -91,7 +91,7 @@ class StepRecord:
     def phase(self, name: str, memory: str | None = None, judges: bool = False) -> Iterator[None]:
         """Add the time inside the block to the phase's seconds, and note the GPU's memory at its
         end as `memory`. In a phase that `judges`, the time of verdicts and rewards has names of its
-        own (`Session.clocks`). Beside another phase it is none of the step's.
+        own (`Session.clocks`). During another phase it does not count.
         """
         self.watch(name, 0, 0, 0)
         clocks = self.session.clocks if judges else {}

@@ -201,8 +201,8 @@ class Trainer:
         return sampled
 
     def _begin_next(self, step: int, batch: GroupBatch) -> Future[SampledBatch] | None:
-        """Begin to sample the batch after this step's, beside the update if servers sample. Return
-        None if there is no next step."""
+        """Begin to sample the next batch, during the update if servers sample. Return None after
+        the last step."""
         if step == self.config.steps or batch.given_up == "stop":
             return None
         is_beside = self.config.samples_beside

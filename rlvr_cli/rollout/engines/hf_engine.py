@@ -204,8 +204,8 @@ class TransformersEngine(Engine):
     def _rows_of_kept(
         self, kept: _Kept, responses: Sequence[Unfinished], tokens: int
     ) -> list[int] | None:
-        """Put responses that begin among the keys of the last call, in the place of those that have
-        ended or behind the others. Return the response of each row, or None without room."""
+        """Add new responses to the keys of the last call, in the rows of responses that have ended
+        or after the last row. Return the response of each row, or None if there is no room."""
         number = {(response.seed, response.position): r for r, response in enumerate(responses)}
         rows = [number.pop(row, None) for row in kept.rows]
         joining = sorted(number.values(), key=lambda r: len(responses[r].context))
