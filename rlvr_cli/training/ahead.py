@@ -102,7 +102,7 @@ def batch_from_json(
     return SampledBatch(groups, stored.uniform, stored.rested, stored.n_carried, stored.partial)
 
 
-def begin(sample: Callable[[], SampledBatch], is_beside: bool) -> Future[SampledBatch]:
+def begin_sampling(sample: Callable[[], SampledBatch], is_beside: bool) -> Future[SampledBatch]:
     """Sample a batch now or, `is_beside` the caller, in a thread. Errors of the thread are raised
     by the result.
 

@@ -34,7 +34,7 @@ from rlvr_cli.training.ahead import (
     SampledBatch,
     batch_as_json,
     batch_from_json,
-    begin,
+    begin_sampling,
     sample_probe,
 )
 from rlvr_cli.training.models import prepare_models
@@ -207,7 +207,7 @@ class Trainer:
             return None
         is_beside = self.config.samples_beside
         watch = unwatched if is_beside else self.watch
-        return begin(lambda: self._sample_batch(step + 1, watch), is_beside)
+        return begin_sampling(lambda: self._sample_batch(step + 1, watch), is_beside)
 
     def _sample_probe(self, batch: GroupBatch) -> Samples:
         """Sample a few tokens, by which `measure_mismatch` compares engine and trainer."""
