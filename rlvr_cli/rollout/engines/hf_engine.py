@@ -269,7 +269,7 @@ class TransformersEngine(Engine):
         if cache is None:
             cache = self._prefill(prompts, starts.context, longest)
         context_B = send(torch.tensor(starts.context), device)
-        lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        lengths_P = send(torch.tensor([len(prompt) for prompt in prompts]), device)
         first_B1 = send(torch.tensor(starts.position), device)[:, None]
         steps_BT = first_B1 + torch.arange(longest, device=device)
         uniform_BT = uniform(torch.tensor(row_seeds, device=device)[:, None], steps_BT)
@@ -340,7 +340,7 @@ class TransformersEngine(Engine):
                 input_ids=ids.to(device), past_key_values=part_cache, use_cache=True
             )
             cache.append(part_cache)
-        lengths_P = torch.tensor([len(prompt) for prompt in prompts], device=device)
+        lengths_P = send(torch.tensor([len(prompt) for prompt in prompts]), device)
         cache.start(send(torch.tensor(context), device), lengths_P - 1, tokens)
         return cache
 
