@@ -29,7 +29,7 @@ def killed_with_responses_under_way_and_a_batch_ahead(place: Path, engine: str) 
     assert json.loads(lines[0])["unfinished"] > 0
     state = json.loads((whole / "checkpoints/step-2/trainer/state.json").read_text())
     assert state["weight_version"] == 2
-    assert {group["weight_version"] for group in state["ahead"]["sampled"]} == {1}
+    assert max(group["weight_version"] for group in state["ahead"]["sampled"]) == 1
     out = [*command, "--out", str(run)]
     died = forked(out, place, program=lambda: (kill_in_write(40), main()))
     assert died.rc == -signal.SIGKILL, died.err

@@ -152,14 +152,6 @@ def _check_facts(
         raise server.failure(
             f"it names no version of its weights ({error}); {trainer.hint}"
         ) from None
-    body = engine.body([0], SamplingParams(samples=1, max_tokens=1), 0)
-    try:
-        server.ask(GENERATE, body)
-    except RequestFailedError as error:
-        text = str(error)
-        if error.status in (403, 404):
-            text = "it takes no token ids without --enable-scale-out"
-        raise server.failure(f"{text}; {trainer.hint}") from None
     _check_tokenizer(server, trainer)
     return version, model
 
@@ -180,7 +172,10 @@ def _check_tokenizer(server: RolloutServer, trainer: Trainer) -> None:
 
 
 def _check_vocabulary(engine: ServerEngine, server: RolloutServer, trainer: Trainer) -> None:
-    """Raise UserError unless a server has exactly the ids of the tokenizer."""
+    """Raise UserError unless a server takes token ids, and exactly those of the tokenizer.
+
+    It has taken weights before: one that failed to load others has none, and ends if it samples.
+    """
     size = engine.weights.vocab_size
     params = SamplingParams(samples=1, max_tokens=1)
     try:
@@ -189,7 +184,10 @@ def _check_vocabulary(engine: ServerEngine, server: RolloutServer, trainer: Trai
     except RequestFailedError as error:
         if error.status == 400 and "out of vocabulary" in str(error):
             return
-        raise server.failure(f"it does not answer ({error}); {trainer.hint}") from None
+        reason = f"it does not answer ({error})"
+        if error.status in (403, 404):
+            reason = "it takes no token ids without --enable-scale-out"
+        raise server.failure(f"{reason}; {trainer.hint}") from None
     raise server.failure(
         f"its vocabulary has more than the {size} ids of the tokenizer; {trainer.hint}"
     )
