@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.text import Text
 
 COLUMNS, ROWS = 100, 50
-HEAD, TAIL = 26, 44
+HEAD, TAIL = 20, 50
 """Lines from the begin and from the end that are drawn."""
 _PIECE = re.compile(
     r"\x1b\[(\d*)([A-Z])|\x1b\[\?\d+[hl]|(\r?\n)|(\r)|((?:\x1b\[[\d;]*m|[^\x1b\r\n])+)"
