@@ -78,7 +78,7 @@ def announce_run(
     changes = (f"{name} {old} -> {new}" for name, (old, new) in overrides(config).items())
     display.say("algorithm", f"{config.algo}; changed: {', '.join(changes) or 'nothing'}")
     display.detail("", str(algo))
-    note = without_ratio(algo, has_older_tokens=config.rollout.partial is not None)
+    note = without_ratio(algo, has_older_tokens=config.rollout.trains_on_older)
     if note:
         display.detail("", note)
     need = session.memory.needed(config).peak / GIB
