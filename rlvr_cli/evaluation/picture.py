@@ -301,7 +301,7 @@ def _legend(figure: Drawing) -> str:
     left = float(LEFT)
     for column in figure.legend_columns:
         for number, (name, color) in enumerate(column, 1):
-            mark = "" if color == _BAND_COLOR else "▬ "
+            mark = "" if name == BAND else "▬ "
             texts.append(
                 f'<text x="{left:.0f}" y="{_LEGEND_LINE * number}" fill="{color}">'
                 f"{mark}{escape(name)}</text>"

@@ -19,11 +19,8 @@ from rlvr_cli.core.types import Group, OpenGroup, Prompt, Unfinished
 from rlvr_cli.data.problems import Draw, ProblemOrder
 from rlvr_cli.ranks.exchange import gather_shares
 from rlvr_cli.ranks.group import share, sum_values, world
-from rlvr_cli.rollout.engines.base import CompletionStream
+from rlvr_cli.rollout.engines.base import TURNS, CompletionStream
 from rlvr_cli.setup.session import Session
-
-_TURNS = 8
-"""Turns of a round: a place is empty for half a turn until another response begins there."""
 
 
 @dataclass
@@ -101,7 +98,7 @@ class InFlight:
         """Give every unfinished response its tokens, in turns: between two of them others begin in
         the place of those that have ended."""
         tokens = self.session.plan.config.rollout.round_tokens
-        turn = -(-tokens // _TURNS)
+        turn = -(-tokens // TURNS)
         for start in range(0, tokens, turn):
             self._begin_groups()
             self._take_turn(min(turn, tokens - start), weight_version, on_group)

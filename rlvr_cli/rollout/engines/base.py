@@ -26,6 +26,9 @@ NamedTensors = Iterable[tuple[str, Tensor]]
 """Weights by name."""
 SEQUENCES = 512
 """The most responses that vLLM decodes together."""
+TURNS = 8
+"""Calls of `extend` in a round of partial rollouts. A place is empty for half a turn, until another
+response begins there, and an engine has room for the keys of all."""
 _SCORED = 8
 """Tokens a prompt on which an engine is compared with the model at the start."""
 

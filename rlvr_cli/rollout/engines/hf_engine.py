@@ -19,6 +19,7 @@ from rlvr_cli.core.types import Completion, SamplingParams, TokenIds, Unfinished
 from rlvr_cli.model.forward import PACKED, Forward
 from rlvr_cli.model.packing import attention_sizes, send
 from rlvr_cli.rollout.engines.base import (
+    TURNS,
     CompletionStream,
     Engine,
     Extensions,
@@ -36,8 +37,6 @@ _PREFILLED = 32
 _COMPACT_BELOW = 0.9
 """The share of unfinished rows below which the finished ones are taken out of the cache: a copy
 costs about as much as a step."""
-_CALLS = 8
-"""Calls of `extend` for which keys have room: a round has as many."""
 _PASS_TOKENS = 128
 """Tokens of padding that cost as much as a further pass: on a CPU 4 ms, of the built-in policy."""
 
@@ -71,6 +70,15 @@ class _Rows:
             position=[0] * (prompts * G),
             limit=[params.max_tokens] * (prompts * G),
         )
+
+
+def _distinct(contexts: Sequence[TokenIds]) -> tuple[list[TokenIds], list[int]]:
+    """Return each context once, and the place among them of every context.
+
+    The beginnings of a group have one context, whose keys are computed once.
+    """
+    number = {context: place for place, context in enumerate(dict.fromkeys(contexts))}
+    return list(number), [number[context] for context in contexts]
 
 
 def _parts(contexts: Sequence[TokenIds], padding: int) -> list[list[TokenIds]]:
@@ -173,22 +181,20 @@ class TransformersEngine(Engine):
                 order = goes_on
         self._kept = None
         while order:
-            longest = max(len(contexts[r]) for r in order) + _CALLS * tokens
+            longest = max(len(contexts[r]) for r in order) + TURNS * tokens
             batch = order if cache is not None else order[: max(1, self.kv_tokens // longest)]
             if not self.forward.packed:  # as in `generate`
                 batch = [r for r in batch if len(contexts[r]) == len(contexts[batch[0]])]
             order = order[len(batch) :]
-            # The beginnings of a group have one context, whose keys are computed once.
-            prompts = list(dict.fromkeys(contexts[r] for r in batch))
-            number = {context: p for p, context in enumerate(prompts)}
+            prompts, places = _distinct([contexts[r] for r in batch])
             rows = _Rows(
-                context=[number[contexts[r]] for r in batch],
+                context=places,
                 position=[responses[r].position for r in batch],
                 limit=[min(tokens, params.max_tokens - responses[r].position) for r in batch],
             )
             seeds = [responses[r].seed for r in batch]
             if cache is None and self.forward.packed:
-                cache = self._prefill(prompts, rows.context, _CALLS * tokens, _PASS_TOKENS)
+                cache = self._prefill(prompts, rows.context, TURNS * tokens, _PASS_TOKENS)
             ends = list(rows.position)
             for row, (completion,) in self._decode(prompts, alone, seeds, listener, rows, cache):
                 ends[row] += len(completion.token_ids)
@@ -219,8 +225,8 @@ class TransformersEngine(Engine):
         free += range(len(rows), len(rows) + added)
         rows += [None] * added
         if joining:
-            prompts = list(dict.fromkeys(contexts))
-            cache = self._prefill(prompts, list(map(prompts.index, contexts)), 1, _PASS_TOKENS)
+            prompts, context = _distinct(contexts)
+            cache = self._prefill(prompts, context, 1, _PASS_TOKENS)
             places = free[: len(joining)]
             kept.cache.put(send(torch.tensor(places), self.model.device), cache, len(rows))
             for place, r in zip(places, joining, strict=True):
