@@ -27,6 +27,8 @@ from rlvr_cli.ranks.group import make_whole, world
 from rlvr_cli.ranks.process import rank
 
 MIB = 1 << 20
+MMAP_THRESHOLD = -3  # of mallopt: allocations of so many bytes are given back when they are freed
+LIBRARIES = 32 * MIB  # what they take with any model
 
 
 def model_directory(place: Path, family: str, dtype: torch.dtype, **sizes: int) -> Path:
@@ -57,7 +59,9 @@ def resident() -> int:
 @contextmanager
 def watched() -> Iterator[list[int]]:
     """Note the memory above that at the beginning, every two milliseconds."""
-    ctypes.CDLL(None).malloc_trim(0)  # what the parent has freed would be taken again unseen
+    library = ctypes.CDLL(None)
+    library.malloc_trim(0)  # what the parent has freed would be taken again unseen
+    library.mallopt(MMAP_THRESHOLD, 128 << 10)  # what the parent freed raises it: holes then count
     before = resident()
     above = [0]
     ended = threading.Event()
@@ -105,7 +109,7 @@ def test_a_process_reads_its_part_of_a_model_alone(tmp_path):
         size, layer, peak = json.loads((tmp_path / f"sizes-{number}").read_text())
         assert size > 150 * MIB
         assert peak >= size / 4  # part of it may lie in memory that the worker has already
-        assert peak <= size / 2 + layer + 32 * MIB  # of the libraries, with any model
+        assert peak <= size / 2 + layer + LIBRARIES
 
 
 @pytest.mark.slow
@@ -117,7 +121,7 @@ def test_a_process_needs_its_part_and_a_layer_until_the_engine_starts(processes,
     for number in range(processes):
         size, layer, peak = json.loads((tmp_path / f"sizes-{number}").read_text())
         assert size > 1000 * MIB
-        assert peak <= 1.15 * (size / processes + layer)
+        assert peak <= 1.15 * (size / processes + layer) + LIBRARIES
 
 
 def figures(directory: Path, place: Path) -> None:
