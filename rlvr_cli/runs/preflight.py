@@ -178,11 +178,6 @@ def data_findings(
             "rollout.ahead without --rollout-server: sampling and training take turns on this "
             "machine, so older weights sample and nothing is faster: leave it out"
         )
-    if rollout.partial is not None and rollout.round_tokens >= rollout.max_tokens:
-        texts.append(
-            f"a round of {rollout.round_tokens} tokens ends every response, so none goes on: lower "
-            "rollout.partial.tokens"
-        )
     findings = [Finding(text) for text in texts]
     changed = sum(prompt.problem.problem.strip() not in prompt.text for prompt in prompts)
     if has_template and changed:
