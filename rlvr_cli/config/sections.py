@@ -19,9 +19,9 @@ SAMPLING: tuple[Command, ...] = ("train", "eval", "sample")
 OUTPUT = "Input and output"
 MEASURING: tuple[Command, ...] = ("eval", "sample")
 JUDGING: tuple[Command, ...] = (*SAMPLING, "responses")
-_ROUNDS = 4
-"""Rounds of the longest response by default. If each has an update, its keys are computed again
-for 1.5 times its length, by passes of whole prompts, which cost a card little beside decoding."""
+_ROUNDS = 8
+"""Rounds of the longest response by default. Its keys are computed again in each: 4.5 times its
+length in all, by passes of whole prompts, which cost a card little beside decoding."""
 LONGEST_RESPONSE = 32_768
 """Tokens of a response at most, even if the context has room for more. Reasoning models are usually
 run with this limit."""
@@ -122,7 +122,7 @@ class PartialRollouts(Choice):
 
     kind: Literal["on"] = "on"
     tokens: int | None = Field(None, ge=1)
-    """Most tokens that a response gets in a round. None means a quarter of rollout.max_tokens."""
+    """Most tokens that a response gets in a round. None means an eighth of rollout.max_tokens."""
     age: int = Field(8, ge=1)
     """Most updates during which a response goes on."""
     too_old: Literal["cut", "drop"] = "cut"

@@ -1,12 +1,10 @@
 """Partial rollouts: rounds end by a count of tokens, and responses go on after the update.
 
-In a round every response in flight gets up to `rollout.partial.tokens` more, in turns. It ends
-sooner after the turn in which the last of the groups that the step needs has ended, so that the
-others wait for the newest weights. Both are counts: what is sampled depends on neither clocks nor
-processes. Between two turns problems are begun in the place of responses that ended, so that as
-many are in flight as a step has. Keys and values are computed again after an update. Groups are
-handed out in the order of their problems, however soon they ended, so short responses are not
-preferred.
+In a round every response in flight gets up to `rollout.partial.tokens` more, in turns, and nothing
+else ends it: what is sampled depends on neither clocks nor processes. Between two turns problems
+are begun in the place of responses that ended, so that as many are in flight as a step has. Keys
+and values are computed again after an update. Groups are handed out in the order of their problems,
+however soon they ended, so short responses are not preferred.
 """
 
 from collections.abc import Callable, Sequence
@@ -62,8 +60,8 @@ class InFlight:
 
         `on_group` hears of each group of a round when it is judged.
         """
-        while not self._have_ended(count):
-            self._sample_round(count, weight_version, on_group)
+        while len(self.groups) < count or None in [group.group for group in self.groups[:count]]:
+            self._sample_round(weight_version, on_group)
         taken = self.groups[:count]
         self.groups = self.groups[count:]
         draws = [(group.place, group.problem) for group in taken]
@@ -75,11 +73,6 @@ class InFlight:
         self.session.engine.drop_keys()
         self._count(unfinished=self._unfinished)
         return self.figures
-
-    def _have_ended(self, count: int) -> bool:
-        """Return whether so many groups, the next ones in the order, were begun and have ended."""
-        needed = self.groups[:count]
-        return len(needed) == count and all(group.group is not None for group in needed)
 
     @property
     def _unfinished(self) -> int:
@@ -101,19 +94,14 @@ class InFlight:
             members = tuple(Unfinished(prompt, seed + sample) for sample in range(samples))
             self.groups.append(OpenGroup(place, problem, prompt, members))
 
-    def _sample_round(
-        self, count: int, weight_version: int, on_group: Callable[[Group], None]
-    ) -> None:
+    def _sample_round(self, weight_version: int, on_group: Callable[[Group], None]) -> None:
         """Give every unfinished response its tokens, in turns: between two of them others begin in
-        the place of those that have ended. The next `count` groups end the round with their own
-        end."""
+        the place of those that have ended."""
         tokens = self.session.plan.config.rollout.round_tokens
         turn = -(-tokens // TURNS)
         for start in range(0, tokens, turn):
             self._begin_groups()
             self._take_turn(min(turn, tokens - start), weight_version, on_group)
-            if self._have_ended(count):
-                break
         self._count(rounds=1)
 
     def _take_turn(

@@ -177,27 +177,6 @@ def test_a_response_that_is_too_old_is_cut_off_or_dropped_and_counted(too_old):
         assert [r.sample for r in group.rollouts] == list(range(len(group.rollouts)))
 
 
-def test_a_round_ends_with_the_last_group_that_the_step_needs():
-    """A round of 14 tokens has 7 turns of 2. What goes on after it waits for newer weights."""
-    trainer = started(*GRPO, "rollout.partial.tokens=14")
-    in_flight = trainer.in_flight
-    extend = trainer.session.engine.extend
-    ended = []  # before each turn: which of the groups that the step needs
-
-    def noted(*args):
-        ended.append([group.group is not None for group in in_flight.groups[:3]])
-        return extend(*args)
-
-    trainer.session.engine.extend = noted
-    turns = []
-    for result in trainer.train_steps():
-        assert not any(all(before) for before in ended)
-        assert result.figures.partial.rounds == -(-len(ended) // 7)
-        turns.append(len(ended))
-        ended.clear()
-    assert 0 < sum(turns) < 7 * len(turns)
-
-
 def test_no_keys_outlive_a_step():
     """A step without a signal pushes no weights, and a resumed run has no keys."""
     trainer = started(*GRPO, "rollout.partial.tokens=4")
