@@ -28,7 +28,6 @@ from rlvr_cli.ranks.process import rank
 
 MIB = 1 << 20
 MMAP_THRESHOLD = -3  # of mallopt: allocations of so many bytes are given back when they are freed
-LIBRARIES = 32 * MIB  # what they take with any model
 
 
 def model_directory(place: Path, family: str, dtype: torch.dtype, **sizes: int) -> Path:
@@ -109,7 +108,7 @@ def test_a_process_reads_its_part_of_a_model_alone(tmp_path):
         size, layer, peak = json.loads((tmp_path / f"sizes-{number}").read_text())
         assert size > 150 * MIB
         assert peak >= size / 4  # part of it may lie in memory that the worker has already
-        assert peak <= size / 2 + layer + LIBRARIES
+        assert peak <= size / 2 + layer + 32 * MIB  # of the libraries, with any model
 
 
 @pytest.mark.slow
@@ -121,7 +120,7 @@ def test_a_process_needs_its_part_and_a_layer_until_the_engine_starts(processes,
     for number in range(processes):
         size, layer, peak = json.loads((tmp_path / f"sizes-{number}").read_text())
         assert size > 1000 * MIB
-        assert peak <= 1.15 * (size / processes + layer) + LIBRARIES
+        assert peak <= 1.15 * (size / processes + layer)
 
 
 def figures(directory: Path, place: Path) -> None:
