@@ -21,14 +21,11 @@ _left_behind: list[Any] = []
 
 def side_by_side(count: int, work: Callable[[], object], place: Path) -> None:
     """Run `work` in so many processes that have met; their output goes to files in `place`."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    size = str(count)
-    common = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
-    common |= {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
     place.mkdir(parents=True, exist_ok=True)
-    children = [_forked(rank, common, work, place) for rank in range(count)]
+    children = [
+        _forked(environment, work, place / f"log-{rank}")
+        for rank, environment in enumerate(environments(count))
+    ]
     deadline = time.monotonic() + _LIMIT_S
     statuses = {}
     while len(statuses) < count:
@@ -46,18 +43,29 @@ def side_by_side(count: int, work: Callable[[], object], place: Path) -> None:
     assert not any(ended), f"exit codes {ended}\n{logs[-4000:]}"
 
 
-def _forked(rank: int, common: dict[str, str], work: Callable[[], object], place: Path) -> int:
+def environments(count: int) -> list[dict[str, str]]:
+    """By what each of so many processes finds the others, as a launcher sets it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    size = str(count)
+    common = {"WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size, "MASTER_PORT": port}
+    common |= {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
+    return [{**common, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(count)]
+
+
+def _forked(environment: dict[str, str], work: Callable[[], object], file: Path) -> int:
     child = os.fork()
     if child:
         return child
     gc.freeze()  # a group of processes that is garbage waits for threads that no fork has
     status = 1
     try:
-        log = os.open(place / f"log-{rank}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        log = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(log, 1)
         os.dup2(log, 2)
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
-        os.environ |= {**common, "RANK": str(rank), "LOCAL_RANK": str(rank)}
+        os.environ |= environment
         if dist.is_initialized():  # a test before has left a group of one
             _left_behind.extend(dist.distributed_c10d._world.pg_map)
             dist.destroy_process_group()
