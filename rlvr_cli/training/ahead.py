@@ -123,7 +123,7 @@ def begin_sampling(sample: Callable[[], SampledBatch], is_beside: bool) -> Futur
     return future
 
 
-def sample_probe(
+def continue_from_middles(
     sampler: Sampler,
     batch: GroupBatch,
     params: SamplingParams,

@@ -35,7 +35,7 @@ from rlvr_cli.training.ahead import (
     batch_as_json,
     batch_from_json,
     begin_sampling,
-    sample_probe,
+    continue_from_middles,
 )
 from rlvr_cli.training.models import prepare_models
 from rlvr_cli.training.partial import InFlight
@@ -114,7 +114,7 @@ class Trainer:
             sampled = self.next_batch or self._sample_batch(step, self.watch)  # ROLLOUT to FILTER
             batch = sampled.groups
             if config.rollout.ahead:  # the next batch, by the weights from before this update
-                probe = self._sample_probe(batch)
+                probe = self._continue_responses(batch)
                 upcoming = self._begin_next(step, batch)
         samples = self.samples_of(batch.groups)
         if sampled.partial is not None:
@@ -209,9 +209,9 @@ class Trainer:
         watch = unwatched if is_beside else self.watch
         return begin_sampling(lambda: self._sample_batch(step + 1, watch), is_beside)
 
-    def _sample_probe(self, batch: GroupBatch) -> Samples:
-        """Sample a few tokens, by which `measure_mismatch` compares engine and trainer."""
-        groups = sample_probe(
+    def _continue_responses(self, batch: GroupBatch) -> Samples:
+        """Continue responses a little: `measure_mismatch` compares engine and trainer by that."""
+        groups = continue_from_middles(
             self.session.sampler,
             batch,
             self.params,
