@@ -2,8 +2,8 @@
 
 Both use the weights from before the update: the lag is fixed, and nothing is dropped. That batch is
 part of the checkpoint. Servers sample in a thread, during the update. An engine of this process
-takes turns with it, with the same tokens. A probe in each step proves that the engine samples with
-the trainer's weights, while the trainer still has them.
+takes turns with it, with the same tokens. Responses continued in each step prove that the engine
+samples with the trainer's weights, while the trainer still has them.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -23,9 +23,9 @@ from rlvr_cli.core.types import Group, Prompt, Rollout, SamplingParams
 from rlvr_cli.ranks.group import world
 from rlvr_cli.rollout.sampler import Sampler
 
-_PROBE_CONTEXTS = 16
-"""Contexts of a probe. With `_PROBE_TOKENS` each, a mean over 128 tokens."""
-_PROBE_TOKENS = 8
+_CONTINUED_CONTEXTS = 16
+"""Contexts that are continued. With `_CONTINUED_TOKENS` each, a mean over 128 tokens."""
+_CONTINUED_TOKENS = 8
 
 
 @dataclass
@@ -139,18 +139,18 @@ def continue_from_middles(
     """
     groups = batch.groups or batch.sampled
     rollouts = [rollout for group in groups for rollout in group.rollouts]
-    count = max(_PROBE_CONTEXTS, servers, world())
+    count = max(_CONTINUED_CONTEXTS, servers, world())
     contexts = [_middle(rollouts[n * len(rollouts) // count]) for n in range(count)]
-    tokens = min(_PROBE_TOKENS, params.max_tokens - params.max_tokens // 2)
+    tokens = min(_CONTINUED_TOKENS, params.max_tokens - params.max_tokens // 2)
     seeds = [response_seed(seed, "probe", n) for n in range(count)]
     stream = sampler.stream(contexts, replace(params, samples=1, max_tokens=tokens), seeds)
-    probe = []
+    continued = []
     for group in sampler.judge(contexts, stream, weight_version=weight_version):
         (rollout,) = group.rollouts
-        probe.append(replace(group, rollouts=(replace(rollout, reward=0.0),)))
-    answered = {rollout.completion.server for group in probe for rollout in group.rollouts}
+        continued.append(replace(group, rollouts=(replace(rollout, reward=0.0),)))
+    answered = {rollout.completion.server for group in continued for rollout in group.rollouts}
     sampler.engine.rely_on(answered)
-    return probe
+    return continued
 
 
 def _middle(rollout: Rollout) -> Prompt:

@@ -109,12 +109,12 @@ class Trainer:
         algo = config.algorithm
         engine = self.session.engine
         record = StepRecord(self.session, self.watch)
-        probe = upcoming = None
+        continued = upcoming = None
         with interruptible(), record.phase(self.responses_phase, memory="awake", judges=True):
             sampled = self.next_batch or self._sample_batch(step, self.watch)  # ROLLOUT to FILTER
             batch = sampled.groups
             if config.rollout.ahead:  # the next batch, by the weights from before this update
-                probe = self._continue_responses(batch)
+                continued = self._continue_responses(batch)
                 upcoming = self._begin_next(step, batch)
         samples = self.samples_of(batch.groups)
         if sampled.partial is not None:
@@ -133,11 +133,11 @@ class Trainer:
                     reference=self.reference,
                     critic=self.updater.critic,
                     uses_engine_logprobs=self.updater.uses_engine_logprobs,
-                    proves_weights=config.engine == "server" and probe is None,
+                    proves_weights=config.engine == "server" and continued is None,
                 )
-                if probe is not None:
-                    score_all(probe, config.optim.micro_tokens, self.policy)
-                self.updater.measure_mismatch(samples if probe is None else probe, step)
+                if continued is not None:
+                    score_all(continued, config.optim.micro_tokens, self.policy)
+                self.updater.measure_mismatch(samples if continued is None else continued, step)
             samples.is_rejected = rejected(samples, algo)  # CORRECTION for the engine's mismatch
             if samples.is_rejected is not None:
                 record.rejected_share = float(samples.is_rejected.double().mean())

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from memory import resident
 from transformers import PreTrainedModel
 
 from rlvr_cli.data.prompts import forward_samples
@@ -20,24 +21,20 @@ from rlvr_cli.model.loading import LoadedModel, load_model
 from rlvr_cli.model.policy import decoder_layers, weights_digest
 from rlvr_cli.ranks.group import join_group
 
-
-def resident() -> int:
-    """The bytes of this process that no file backs."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
+ANONYMOUS = "RssAnon"
 
 
 @contextmanager
 def watched() -> Iterator[list[int]]:
-    """Note the memory above that at the beginning, every two milliseconds."""
+    """Note the memory that no file backs, above that at the beginning, every two milliseconds."""
     ctypes.CDLL(None).malloc_trim(0)
-    before = resident()
+    before = resident(ANONYMOUS)
     above = [0]
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(0.002):
-            above.append(resident() - before)
+            above.append(resident(ANONYMOUS) - before)
 
     thread = threading.Thread(target=watch)
     thread.start()

@@ -157,14 +157,14 @@ def test_servers_sample_beside_the_update_and_get_its_weights_when_the_batch_is_
     with trainer_on_servers(AHEAD, "rollout.prompts=2") as (trainer, servers):
         is_updating = threading.Event()
         trainer.watch = lambda phase, *_: is_updating.set() if phase == "update" else None
-        batch_and_probe = 2 + 16
+        batch_and_continued = 2 + 16
         waited = []
         for server in servers:
             sample = server.choices
 
             def choices(*body, sample=sample):
                 answered = sum(s.seen["/inference/v1/generate"] for s in servers)
-                if answered > batch_and_probe:
+                if answered > batch_and_continued:
                     waited.append(is_updating.wait(1.9))
                     time.sleep(0.05)
                 return sample(*body)
@@ -213,7 +213,7 @@ def test_weights_that_a_server_did_not_take_end_the_run_before_their_tokens_trai
         assert trainer.is_between_steps  # so that the end of step 1 is saved
 
 
-def test_a_server_that_gives_no_probe_samples_nothing_until_the_next_push():
+def test_a_server_that_continues_nothing_samples_nothing_until_the_next_push():
     with trainer_on_servers(AHEAD) as (trainer, (first, second)):
         steps = trainer.train_steps()
         next(steps)
@@ -221,7 +221,7 @@ def test_a_server_that_gives_no_probe_samples_nothing_until_the_next_push():
 
         def choices(ids, params):
             if params["n"] == 1:
-                raise OSError("no probe")
+                raise OSError("nothing continued")
             return sample(ids, params)
 
         second.choices = choices
@@ -280,7 +280,7 @@ def test_the_flag_is_refused_with_rows_that_give_the_responses():
 
 
 def batches(server: FakeVllm) -> list[dict]:
-    """The requests for groups to train on, and not for the contract or a probe."""
+    """The requests for groups to train on, and not for the contract or the continued."""
     bodies = [body.get("sampling_params", {}) for _, body in server.bodies]
     return [params for params in bodies if params.get("max_tokens") == 12]
 
